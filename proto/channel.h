@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared memory of one client and one worker: rings, cursors, reply slots.
+ * Made and sealed by the broker, mapped by the shim and by the worker.
+ *
+ * Layout, all offsets fixed by channel_layout():
+ *   page 0        client's line, worker's line, ring words
+ *   ordered ring  RING_ORDERED bytes
+ *   unordered     RING_UNORDERED bytes
+ *   reply slots   CHANNEL_SLOTS x CHANNEL_SLOT_SIZE
+ * Each side maps a ring's bytes twice in a row, so that a frame that wraps
+ * is contiguous (channel_map). Every word below has one writer. The worker
+ * keeps its own copies of what it writes and never reads them back; what it
+ * reads from the client's words it bounds before use.
+ *
+ * Memory order. Producer: bytes, then tail (seq_cst store). Consumer: tail
+ * (acquire), bytes, then head (release), which gives the space back. Sleep:
+ * the consumer makes `naps` odd (seq_cst), re-reads tail (seq_cst), and
+ * sleeps only if the ring is still empty; the producer loads naps (seq_cst)
+ * after its tail store. In the single order of these four either the
+ * consumer sees the frame or the producer sees the nap, and nudges.
+ * A reply: slot bytes, then slot->state (release, futex wake if WAITING).
+ */
+#ifndef PROTO_CHANNEL_H
+#define PROTO_CHANNEL_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RING_ORDERED (256u * 1024u)
+#define RING_UNORDERED (128u * 1024u)
+#define CHANNEL_SLOTS 64u
+#define CHANNEL_SLOT_SIZE (16u * 1024u)
+#define CHANNEL_NO_SLOT UINT32_MAX
+/* Pageable copies go through this much kept, registered memory. */
+#define CHANNEL_STAGING (4u * 1024u * 1024u)
+
+/* One ring's words. tail: client; head, naps: worker. Free-running byte
+ * counts; a record is a frame padded to 8 bytes. */
+struct ring_words {
+	_Alignas(64) _Atomic uint64_t tail;
+	_Alignas(64) _Atomic uint64_t head;
+	_Atomic uint32_t naps;      /* odd: the worker sleeps */
+	uint32_t zero;
+};
+
+enum slot_state {
+	SLOT_IDLE,      /* client */
+	SLOT_PENDING,   /* client: call sent, spinning */
+	SLOT_WAITING,   /* client: in futex */
+	SLOT_DONE,      /* worker: reply is in place */
+};
+
+/* A reply slot: one client thread owns it for one call. */
+struct reply_slot {
+	_Atomic uint32_t state;     /* futex word, enum slot_state */
+	uint32_t size;              /* bytes of the frame in data */
+	uint8_t data[CHANNEL_SLOT_SIZE - 8];
+};
+_Static_assert(sizeof(struct reply_slot) == CHANNEL_SLOT_SIZE, "layout");
+
+struct channel_page {
+	/* Written by the client. */
+	_Alignas(64) uint32_t wire;         /* WIRE_NUMBER */
+	/* Written by the worker. */
+	_Alignas(64) _Atomic uint64_t issued;   /* seq handed to the driver
+						 * (ordered ring): advanced
+						 * before the driver call */
+	_Atomic uint64_t retired;           /* seq finished on the GPU */
+	_Atomic uint64_t alive;             /* grows while the worker runs */
+	_Atomic uint32_t late_error;        /* CUresult not yet reported */
+	_Atomic uint32_t dead;              /* CUresult: worker is lost */
+	_Alignas(64) struct ring_words ordered;
+	struct ring_words unordered;
+};
+_Static_assert(sizeof(struct channel_page) <= 4096, "one page");
+
+/* Where things are in the channel memory; size is the whole. */
+#define CHANNEL_ORDERED_OFFSET 4096u
+#define CHANNEL_UNORDERED_OFFSET (CHANNEL_ORDERED_OFFSET + RING_ORDERED)
+#define CHANNEL_SLOTS_OFFSET (CHANNEL_UNORDERED_OFFSET + RING_UNORDERED)
+#define CHANNEL_SIZE \
+	(CHANNEL_SLOTS_OFFSET + CHANNEL_SLOTS * CHANNEL_SLOT_SIZE)
+
+struct channel {
+	struct channel_page *page;
+	uint8_t *ordered;           /* mapped twice: 2 * RING_ORDERED */
+	uint8_t *unordered;
+	struct reply_slot *slots;
+	void *map;                  /* one reservation that holds all */
+	size_t map_size;
+};
+
+/* Map the channel memory behind fd (which may be closed afterwards).
+ * Checks its size. 0, -EBADMSG, or a negative errno of mmap. */
+int channel_map(struct channel *channel, int fd);
+void channel_unmap(struct channel *channel);
+
+#endif

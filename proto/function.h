@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client must know of a kernel to launch it without asking again.
+ * Filled by the worker (mpsModuleFunction), read by the shim.
+ *
+ * Layouts come from cuFuncGetParamInfo in the driver library. Attributes are
+ * CUfunction_attribute values by id; from then on the shim keeps them per
+ * client (a shared CUfunction's attributes are never changed, R55).
+ */
+#ifndef PROTO_FUNCTION_H
+#define PROTO_FUNCTION_H
+
+#include <stdint.h>
+
+#define FUNCTION_ATTRIBUTES 16   /* CU_FUNC_ATTRIBUTE_MAX is 16 in CUDA 13.0 */
+#define FUNCTION_PARAMS_MAX 1020 /* keeps the struct inside a reply slot */
+
+struct function_param {
+	uint32_t offset, size;   /* bytes */
+};
+
+struct function_info {
+	int32_t attributes[FUNCTION_ATTRIBUTES];
+	uint32_t attribute_mask; /* bit i: attributes[i] was answered */
+	uint32_t nparams;
+	uint32_t param_bytes;    /* end of the last parameter */
+	uint32_t launch_error;   /* CUresult of every launch, when there is
+				  * no code of it for this device; else 0 */
+	struct function_param params[FUNCTION_PARAMS_MAX];
+};
+/* Only the first nparams params travel. */
+#define FUNCTION_INFO_SIZE(n) \
+	(sizeof(struct function_info) - \
+	 (FUNCTION_PARAMS_MAX - (n)) * sizeof(struct function_param))
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts: primary and created ones, the per-thread stack, limits.
+ */
+#include "server/soft/soft_ctx.h"
+
+#include <stdlib.h>
+
+#include "server/soft/soft_func.h"
+#include "server/soft/soft_mem.h"
+#include "server/soft/soft_module.h"
+#include "server/soft/soft_tex.h"
+
+/* Guards retain counts and the life of contexts. Taken before
+ * soft_sched.lock. */
+pthread_mutex_t soft_ctx_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* All contexts ever made, guarded by soft_sched.lock. */
+static struct soft_ctx **all;
+static size_t all_count;
+
+static void
+limits_reset(struct soft_ctx *ctx)
+{
+	/* What a fresh context on an H200 answers. */
+	ctx->limits[CU_LIMIT_STACK_SIZE] = 1024;
+	ctx->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
+	ctx->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
+	ctx->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
+	ctx->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+	ctx->limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
+	ctx->limits[CU_LIMIT_SHMEM_SIZE] = SOFT_SHARED_OPTIN;
+	ctx->limits[CU_LIMIT_CIG_ENABLED] = 0;
+	ctx->local_bytes = 1024;
+	ctx->cache_config = CU_FUNC_CACHE_PREFER_NONE;
+}
+
+static bool
+all_add(struct soft_ctx *ctx)
+{
+	struct soft_ctx **grown;
+
+	pthread_mutex_lock(&soft_sched.lock);
+	grown = realloc(all, (all_count + 1) * sizeof(*all));
+	if (grown) {
+		all = grown;
+		all[all_count++] = ctx;
+	}
+	pthread_mutex_unlock(&soft_sched.lock);
+	return grown;
+}
+
+struct soft_ctx *
+soft_ctx_new(struct soft_device *dev, unsigned flags, bool primary)
+{
+	struct soft_ctx *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return NULL;
+	ctx->device = dev;
+	ctx->primary = primary;
+	ctx->flags = flags;
+	limits_reset(ctx);
+	if (!all_add(ctx)) {
+		free(ctx);
+		return NULL;
+	}
+	return ctx;
+}
+
+CUresult
+soft_ctx_wait_all(void)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&soft_sched.lock);
+	for (size_t i = 0; i < all_count && !res; i++)
+		res = soft_ctx_wait_locked(all[i]);
+	pthread_mutex_unlock(&soft_sched.lock);
+	return res;
+}
+
+/* Bring a context to life; under soft_ctx_lock. */
+static CUresult
+ctx_activate(struct soft_ctx *ctx)
+{
+	struct soft_stream *legacy;
+
+	if (soft_sched_start())
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	limits_reset(ctx);
+	legacy = soft_stream_new(ctx, 0, 0);
+	if (!legacy || !soft_handle_add(ctx, SOFT_HANDLE_CTX))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&soft_sched.lock);
+	legacy->legacy = true;
+	ctx->legacy = legacy;
+	pthread_mutex_unlock(&soft_sched.lock);
+	atomic_store(&ctx->id, soft_new_id());
+	atomic_store(&ctx->alive, true);
+	return CUDA_SUCCESS;
+}
+
+/* End a context's life with everything in it; under soft_ctx_lock. */
+static void
+ctx_deactivate(struct soft_ctx *ctx)
+{
+	if (!atomic_load(&ctx->alive))
+		return;
+	soft_ctx_wait(ctx);
+	soft_print_flush();
+	atomic_store(&ctx->alive, false);
+	soft_streams_destroy(ctx);
+	soft_modules_destroy(ctx);
+	soft_arrays_destroy(ctx);
+	soft_mem_destroy(ctx);
+	if (!ctx->primary)
+		soft_handle_del(ctx, SOFT_HANDLE_CTX);
+}
+
+struct soft_ctx *
+soft_ctx_from(CUcontext handle)
+{
+	return soft_handle_get(handle, SOFT_HANDLE_CTX);
+}
+
+struct soft_ctx *
+soft_ctx_current(void)
+{
+	return soft_self.depth ? soft_self.stack[soft_self.depth - 1] : NULL;
+}
+
+CUresult
+cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+	CUresult res = soft_enter_live();
+	struct soft_device *device = soft_device_get(dev);
+
+	if (res)
+		return res;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&soft_ctx_lock);
+	if (!device->primary->alive)
+		res = ctx_activate(device->primary);
+	if (!res) {
+		device->primary->retains++;
+		*pctx = (CUcontext)device->primary;
+	}
+	pthread_mutex_unlock(&soft_ctx_lock);
+	return res;
+}
+
+CUresult
+cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+	CUresult res = soft_enter_live();
+	struct soft_device *device = soft_device_get(dev);
+
+	if (res)
+		return res;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&soft_ctx_lock);
+	if (!device->primary->retains)
+		res = CUDA_ERROR_INVALID_CONTEXT;
+	else if (!--device->primary->retains)
+		ctx_deactivate(device->primary);
+	pthread_mutex_unlock(&soft_ctx_lock);
+	return res;
+}
+
+CUresult
+cuDevicePrimaryCtxRelease(CUdevice dev)
+{
+	return cuDevicePrimaryCtxRelease_v2(dev);
+}
+
+CUresult
+cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+	CUresult res = soft_enter_live();
+	struct soft_device *device = soft_device_get(dev);
+
+	if (res)
+		return res;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&soft_ctx_lock);
+	ctx_deactivate(device->primary);
+	/* Holders keep their references: the context is alive again. */
+	if (device->primary->retains)
+		res = ctx_activate(device->primary);
+	pthread_mutex_unlock(&soft_ctx_lock);
+	return res;
+}
+
+CUresult
+cuDevicePrimaryCtxReset(CUdevice dev)
+{
+	return cuDevicePrimaryCtxReset_v2(dev);
+}
+
+CUresult
+cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+{
+	CUresult res = soft_enter();
+	struct soft_device *device = soft_device_get(dev);
+
+	if (res)
+		return res;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (flags & ~(unsigned)SOFT_CTX_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	atomic_store(&device->primary->flags, flags);
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
+{
+	return cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
+
+CUresult
+cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+{
+	CUresult res = soft_enter();
+	struct soft_device *device = soft_device_get(dev);
+
+	if (res)
+		return res;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!flags || !active)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = atomic_load(&device->primary->flags);
+	*active = atomic_load(&device->primary->alive);
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+stack_push(struct soft_ctx *ctx)
+{
+	if (soft_self.depth ==
+	    sizeof(soft_self.stack) / sizeof(*soft_self.stack))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	soft_self.stack[soft_self.depth++] = ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags,
+	       CUdevice dev)
+{
+	CUresult res = soft_enter_live();
+	struct soft_device *device = soft_device_get(dev);
+	struct soft_ctx *ctx;
+
+	if (res)
+		return res;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!pctx || flags & ~(unsigned)SOFT_CTX_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (params && params->numExecAffinityParams)
+		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	if (params && params->cigParams)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	ctx = soft_ctx_new(device, flags, false);
+	if (!ctx)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&soft_ctx_lock);
+	res = ctx_activate(ctx);
+	pthread_mutex_unlock(&soft_ctx_lock);
+	if (!res)
+		res = stack_push(ctx);
+	if (!res)
+		*pctx = (CUcontext)ctx;
+	return res;
+}
+
+CUresult
+cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	return cuCtxCreate_v4(pctx, NULL, flags, dev);
+}
+
+CUresult
+cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *params, int count,
+	       unsigned int flags, CUdevice dev)
+{
+	CUctxCreateParams whole = {
+		.execAffinityParams = params, .numExecAffinityParams = count,
+	};
+
+	return cuCtxCreate_v4(pctx, &whole, flags, dev);
+}
+
+CUresult
+cuCtxDestroy_v2(CUcontext handle)
+{
+	CUresult res = soft_enter_live();
+	struct soft_ctx *ctx;
+
+	if (res)
+		return res;
+	ctx = soft_ctx_from(handle);
+	if (!ctx || ctx->primary)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	pthread_mutex_lock(&soft_ctx_lock);
+	ctx_deactivate(ctx);
+	pthread_mutex_unlock(&soft_ctx_lock);
+	if (soft_ctx_current() == ctx)
+		soft_self.depth--;
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxDestroy(CUcontext handle)
+{
+	return cuCtxDestroy_v2(handle);
+}
+
+CUresult
+cuCtxPushCurrent_v2(CUcontext handle)
+{
+	CUresult res = soft_enter();
+	struct soft_ctx *ctx;
+
+	if (res)
+		return res;
+	ctx = soft_ctx_from(handle);
+	return ctx ? stack_push(ctx) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult
+cuCtxPushCurrent(CUcontext handle)
+{
+	return cuCtxPushCurrent_v2(handle);
+}
+
+CUresult
+cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	CUresult res = soft_enter();
+
+	if (res)
+		return res;
+	if (!soft_self.depth)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (pctx)
+		*pctx = (CUcontext)soft_ctx_current();
+	soft_self.depth--;
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxPopCurrent(CUcontext *pctx)
+{
+	return cuCtxPopCurrent_v2(pctx);
+}
+
+CUresult
+cuCtxSetCurrent(CUcontext handle)
+{
+	CUresult res = soft_enter();
+	struct soft_ctx *ctx;
+
+	if (res)
+		return res;
+	if (!handle) {
+		if (soft_self.depth)
+			soft_self.depth--;
+		return CUDA_SUCCESS;
+	}
+	ctx = soft_ctx_from(handle);
+	if (!ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!soft_self.depth)
+		return stack_push(ctx);
+	soft_self.stack[soft_self.depth - 1] = ctx;
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetCurrent(CUcontext *pctx)
+{
+	CUresult res = soft_enter();
+
+	if (res)
+		return res;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pctx = (CUcontext)soft_ctx_current();
+	return CUDA_SUCCESS;
+}

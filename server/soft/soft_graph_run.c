@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs: making them out of graphs, launching them.
+ *
+ * A launch takes one place in its stream. When that is reached, its nodes
+ * run by their own dependencies, outside the hardware queues. Launches of
+ * one executable graph follow each other.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/soft/soft_graph.h"
+
+static struct soft_item *
+item_add(struct soft_exec *exec, const struct soft_node *node,
+	 struct soft_work *work)
+{
+	struct soft_item *item;
+
+	if (!work)
+		return NULL;
+	if (exec->count == exec->room) {
+		unsigned room = exec->room ? exec->room * 2 : 16;
+		struct soft_item *grown;
+
+		grown = realloc(exec->items, room * sizeof(*grown));
+		if (!grown) {
+			soft_work_free(work);
+			return NULL;
+		}
+		exec->items = grown;
+		exec->room = room;
+	}
+	item = &exec->items[exec->count++];
+	memset(item, 0, sizeof(*item));
+	item->node = node;
+	item->work = work;
+	return item;
+}
+
+static bool
+item_depend(struct soft_exec *exec, unsigned item, unsigned on)
+{
+	struct soft_item *at = &exec->items[item];
+	unsigned *grown;
+
+	grown = realloc(at->deps, (at->dep_count + 1) * sizeof(*grown));
+	if (!grown)
+		return false;
+	at->deps = grown;
+	at->deps[at->dep_count++] = on;
+	return true;
+}
+
+static bool flatten(struct soft_exec *exec, const struct soft_graph *graph,
+		    int before, unsigned *out_after);
+
+/* A child: an entry that waits as the node does, its nodes, an exit. */
+static bool
+flatten_child(struct soft_exec *exec, const struct soft_node *node,
+	      unsigned *out_entry, unsigned *out_exit)
+{
+	*out_entry = exec->count;
+	if (!item_add(exec, node, soft_work_new(SOFT_WORK_EMPTY)))
+		return false;
+	return flatten(exec, node->work->child, (int)*out_entry, out_exit);
+}
+
+/* Adds the graph's nodes, those without dependencies behind item `before`
+ * (if not -1), and one last item that waits for all of them. */
+static bool
+flatten(struct soft_exec *exec, const struct soft_graph *graph, int before,
+	unsigned *out_after)
+{
+	unsigned *entry = calloc(graph->count + 1, sizeof(*entry));
+	unsigned *last = calloc(graph->count + 1, sizeof(*last));
+	bool ok = entry && last;
+
+	for (unsigned i = 0; ok && i < graph->count; i++) {
+		const struct soft_node *node = graph->nodes[i];
+
+		if (node->work->kind == SOFT_WORK_CHILD) {
+			ok = flatten_child(exec, node, &entry[i], &last[i]);
+			continue;
+		}
+		entry[i] = last[i] = exec->count;
+		ok = item_add(exec, node, soft_work_clone(node->work));
+	}
+	*out_after = exec->count;
+	ok = ok && item_add(exec, NULL, soft_work_new(SOFT_WORK_EMPTY));
+	for (unsigned i = 0; ok && i < graph->count; i++) {
+		const struct soft_node *node = graph->nodes[i];
+
+		if (!node->dep_count && before >= 0)
+			ok = item_depend(exec, entry[i], (unsigned)before);
+		for (unsigned k = 0; ok && k < node->dep_count; k++)
+			ok = item_depend(exec, entry[i],
+					 last[node->deps[k]->index]);
+		ok = ok && item_depend(exec, *out_after, last[i]);
+	}
+	if (ok && before >= 0)
+		ok = item_depend(exec, *out_after, (unsigned)before);
+	free(entry);
+	free(last);
+	return ok;
+}
+
+static bool
+all_marked(const struct soft_item *item, const unsigned char *marked)
+{
+	for (unsigned i = 0; i < item->dep_count; i++)
+		if (!marked[item->deps[i]])
+			return false;
+	return true;
+}
+
+/* Marks what all its dependencies are marked of; items on a cycle never are.
+ * Most graphs are in order: one round. */
+static CUresult
+check_order(const struct soft_exec *exec)
+{
+	unsigned char *marked = calloc(exec->count, 1);
+	unsigned left = exec->count, before;
+
+	if (!marked)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	do {
+		before = left;
+		for (unsigned i = 0; i < exec->count; i++)
+			if (!marked[i] && all_marked(&exec->items[i], marked)) {
+				marked[i] = 1;
+				left--;
+			}
+	} while (left && left < before);
+	free(marked);
+	return left ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult
+soft_exec_new(struct soft_graph *graph, struct soft_ctx *ctx,
+	      struct soft_exec **out)
+{
+	struct soft_exec *exec = calloc(1, sizeof(*exec));
+	CUresult res = CUDA_ERROR_OUT_OF_MEMORY;
+	unsigned after;
+
+	if (!exec)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	exec->refs = 1;
+	exec->ctx = ctx;
+	exec->source = soft_graph_clone(graph);
+	if (exec->source && flatten(exec, graph, -1, &after))
+		res = check_order(exec);
+	if (!res && !soft_handle_add(exec, SOFT_HANDLE_EXEC))
+		res = CUDA_ERROR_OUT_OF_MEMORY;
+	if (res) {
+		soft_exec_unref(exec);
+		return res;
+	}
+	*out = exec;
+	return CUDA_SUCCESS;
+}
+
+void
+soft_exec_unref(struct soft_exec *exec)
+{
+	if (atomic_fetch_sub(&exec->refs, 1) != 1)
+		return;
+	soft_graph_free(exec->source);
+	for (unsigned i = 0; i < exec->count; i++) {
+		soft_work_free(exec->items[i].work);
+		free(exec->items[i].deps);
+	}
+	free(exec->items);
+	soft_mark_unref(exec->last);
+	free(exec);
+}
+
+struct soft_item *
+soft_exec_item(struct soft_exec *exec, const struct soft_node *node)
+{
+	for (unsigned i = 0; i < exec->count; i++)
+		if (exec->items[i].node == node)
+			return &exec->items[i];
+	return NULL;
+}
+
+static CUresult
+run_op(struct soft_run *run, unsigned i, struct soft_ctx *ctx)
+{
+	const struct soft_item *item = &run->exec->items[i];
+	struct soft_work *work = item->disabled ?
+		soft_work_new(SOFT_WORK_EMPTY) : soft_work_clone(item->work);
+	struct soft_op *op;
+
+	if (!work)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	op = soft_op_new(ctx, work);
+	if (!op)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	run->ops[i] = op;
+	op->run = run;
+	op->item = i;
+	return op->kind == SOFT_OP_GRID ? soft_grid_make(op) : CUDA_SUCCESS;
+}
+
+/* A record node's event is the launch's from the launch on. */
+static bool
+run_record_locked(struct soft_op *op)
+{
+	if (op->work->kind != SOFT_WORK_RECORD)
+		return true;
+	op->mark = soft_mark_new();
+	if (!op->mark)
+		return false;
+	op->mark->op = op;
+	soft_event_set_locked(op->work->event, op->mark);
+	/* Whatever place in a capture it stood for before. */
+	atomic_store(&op->work->event->capture_id, 0);
+	return true;
+}
+
+static bool
+run_wire_locked(struct soft_run *run)
+{
+	for (unsigned i = 0; i < run->count; i++) {
+		const struct soft_item *item = &run->exec->items[i];
+
+		for (unsigned k = 0; k < item->dep_count; k++)
+			if (!soft_op_depend_locked(run->ops[i],
+						   run->ops[item->deps[k]]))
+				return false;
+		if (!run_record_locked(run->ops[i]))
+			return false;
+	}
+	return true;
+}
+
+CUresult
+soft_run_new(struct soft_exec *exec, struct soft_ctx *ctx,
+	     struct soft_run **out)
+{
+	struct soft_run *run = calloc(1, sizeof(*run));
+	CUresult res = CUDA_SUCCESS;
+
+	if (!run)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	atomic_fetch_add(&exec->refs, 1);
+	run->exec = exec;
+	run->count = run->left = exec->count;
+	run->ops = calloc(run->count + 1, sizeof(*run->ops));
+	if (!run->ops)
+		res = CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned i = 0; i < run->count && !res; i++)
+		res = run_op(run, i, ctx);
+	if (!res) {
+		pthread_mutex_lock(&soft_sched.lock);
+		if (!run_wire_locked(run))
+			res = CUDA_ERROR_OUT_OF_MEMORY;
+		pthread_mutex_unlock(&soft_sched.lock);
+	}
+	if (res) {
+		soft_run_free(run);
+		return res;
+	}
+	*out = run;
+	return CUDA_SUCCESS;
+}
+
+struct soft_mark *
+soft_run_after_locked(const struct soft_run *run)
+{
+	return run->exec->last;
+}
+
+static void
+run_wait_locked(struct soft_op *op)
+{
+	struct soft_mark *mark;
+
+	if (op->work->kind != SOFT_WORK_WAIT)
+		return;
+	mark = soft_event_mark_locked(op->work->event);
+	if (mark && !soft_op_depend_locked(op, mark->op))
+		soft_sched_fail_locked();
+}
+
+void
+soft_run_start_locked(struct soft_op *op)
+{
+	struct soft_run *run = op->work->run;
+
+	run->op = op;
+	run->started = true;
+	for (unsigned i = 0; i < run->count; i++) {
+		run_wait_locked(run->ops[i]);
+		run->ops[i]->tag = op->tag;
+		run->ops[i]->priority = op->priority;
+		soft_op_launch_locked(run->ops[i]);
+	}
+}
+
+void
+soft_run_item_end_locked(struct soft_run *run, unsigned item)
+{
+	run->ops[item] = NULL;
+	if (!--run->left)
+		soft_op_end_locked(run->op);
+}
+
+/* A run that never started owns its operations. */
+void
+soft_run_free(struct soft_run *run)
+{
+	if (!run)
+		return;
+	for (unsigned i = 0; run->ops && !run->started && i < run->count; i++)
+		if (run->ops[i]) {
+			soft_mark_unref(run->ops[i]->mark);
+			soft_op_free(run->ops[i]);
+		}
+	free(run->ops);
+	soft_exec_unref(run->exec);
+	free(run);
+}
+
+CUresult
+cuGraphLaunch(CUgraphExec handle, CUstream hstream)
+{
+	struct soft_stream *stream;
+	struct soft_work *work = NULL;
+	struct soft_mark *mark = NULL;
+	struct soft_exec *exec;
+	CUresult res = soft_stream_from(hstream, &stream, NULL);
+
+	if (res)
+		return res;
+	exec = soft_handle_get(handle, SOFT_HANDLE_EXEC);
+	if (!exec)
+		return CUDA_ERROR_INVALID_VALUE;
+	soft_print_flush();
+	pthread_mutex_lock(&soft_graph_lock);
+	work = soft_work_new(stream->capture ? SOFT_WORK_CHILD :
+			     SOFT_WORK_GRAPH);
+	if (!work) {
+		res = CUDA_ERROR_OUT_OF_MEMORY;
+	} else if (stream->capture) {
+		work->child = soft_graph_clone(exec->source);
+		if (!work->child)
+			res = CUDA_ERROR_OUT_OF_MEMORY;
+	} else {
+		res = soft_run_new(exec, stream->ctx, &work->run);
+	}
+	pthread_mutex_unlock(&soft_graph_lock);
+	if (res) {
+		free(work);
+		return res;
+	}
+	res = soft_issue(stream, work, &mark);
+	if (!mark)
+		return res;
+	pthread_mutex_lock(&soft_sched.lock);
+	soft_mark_unref(exec->last);
+	exec->last = mark;
+	pthread_mutex_unlock(&soft_sched.lock);
+	return res;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/broker/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/err.h"
+#include "proto/log.h"
+#include "server/broker/client.h"
+
+/* Before the second and the third start in a row. */
+static const uint64_t backoff_ms[DEVICE_DEATHS] = { 0, 250, 1000 };
+
+static void start_now(struct brk_timer *timer);
+
+struct brk_device *
+brk_device_get(struct brk_broker *broker, int ordinal)
+{
+	struct brk_device *device;
+	int count = brk_device_count(broker);
+
+	if (ordinal < 0 || ordinal >= (count ? count : 1))
+		return NULL;
+	if (broker->devices[ordinal])
+		return broker->devices[ordinal];
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return NULL;
+	device->broker = broker;
+	device->ordinal = ordinal;
+	device->start.fire = start_now;
+	LIST_INIT(&device->waits);
+	broker->devices[ordinal] = device;
+	return device;
+}
+
+void
+brk_device_free(struct brk_device *device)
+{
+	if (!device)
+		return;
+	brk_timer_stop(&device->start);
+	mps__worker_ready__free_unpacked(device->snapshot, NULL);
+	device->broker->devices[device->ordinal] = NULL;
+	free(device);
+}
+
+int
+brk_device_count(const struct brk_broker *broker)
+{
+	const struct brk_device *first = broker->devices[0];
+	size_t n;
+
+	if (!first || !first->snapshot)
+		return 0;
+	n = first->snapshot->n_devices;
+	return n < BRK_DEVICES ? (int)n : BRK_DEVICES;
+}
+
+/* Tell those who wait now; who comes meanwhile waits for the next. */
+static void
+tell(struct brk_device *device, uint32_t status, const char *message)
+{
+	LIST_HEAD(, brk_wait) now = LIST_HEAD_INITIALIZER(now);
+	struct brk_wait *wait;
+
+	while ((wait = LIST_FIRST(&device->waits))) {
+		LIST_REMOVE(wait, link);
+		LIST_INSERT_HEAD(&now, wait, link);
+	}
+	while ((wait = LIST_FIRST(&now))) {
+		brk_device_unwait(wait);
+		wait->ready(wait, device, status, message);
+	}
+}
+
+void
+brk_device_remember(struct brk_device *device, uint32_t status,
+		    const char *message)
+{
+	device->last_status = status;
+	if (message != device->last_message)
+		snprintf(device->last_message, sizeof(device->last_message),
+			 "%s", message);
+}
+
+void
+brk_device_failed(struct brk_device *device, uint32_t status,
+		  const char *message)
+{
+	brk_device_remember(device, status, message);
+	tell(device, status, device->last_message);
+}
+
+static void
+start_now(struct brk_timer *timer)
+{
+	struct brk_device *device = brk_of(timer, struct brk_device, start);
+	char line[sizeof(device->last_message)];
+	int r;
+
+	if (device->worker)
+		return;
+	r = brk_worker_start(device, &device->worker);
+	if (!r)
+		return;
+	snprintf(line, sizeof(line), "cannot start %.180s: %s",
+		 device->broker->worker_program, err_text(r));
+	log_line(LOG_ERROR, "%s", line);
+	brk_device_failed(device, BRK_SYSTEM_NOT_READY, line);
+}
+
+/* Start a worker when it is time to. */
+static void
+start_soon(struct brk_device *device)
+{
+	uint64_t now = brk_now_ns(), wait_ms = 0, since;
+	int recent = 0;
+
+	if (device->worker || device->start.due_ns)
+		return;
+	while (recent < DEVICE_DEATHS && device->deaths[recent] &&
+	       now - device->deaths[recent] < DEVICE_DEATHS_NS)
+		recent++;
+	if (recent) {
+		since = (now - device->deaths[0]) / 1000000u;
+		wait_ms = backoff_ms[recent < DEVICE_DEATHS ? recent :
+				     DEVICE_DEATHS - 1];
+		wait_ms = wait_ms > since ? wait_ms - since : 0;
+	}
+	brk_timer_set(&device->broker->loop, &device->start, wait_ms);
+}
+
+static bool
+is_lost(const struct brk_device *device)
+{
+	return brk_now_ns() < device->lost_until_ns;
+}
+
+void
+brk_device_wait(struct brk_device *device, struct brk_wait *wait)
+{
+	if (device->worker && device->worker->state == WORKER_READY) {
+		wait->ready(wait, device, BRK_SUCCESS, "");
+		return;
+	}
+	if (is_lost(device)) {
+		wait->ready(wait, device, device->last_status ?
+			    device->last_status : BRK_SYSTEM_NOT_READY,
+			    device->last_message);
+		return;
+	}
+	LIST_INSERT_HEAD(&device->waits, wait, link);
+	wait->waiting = true;
+	start_soon(device);
+}
+
+void
+brk_device_unwait(struct brk_wait *wait)
+{
+	if (wait->waiting)
+		LIST_REMOVE(wait, link);
+	wait->waiting = false;
+}
+
+void
+brk_device_ready(struct brk_device *device)
+{
+	device->last_status = BRK_SUCCESS;
+	tell(device, BRK_SUCCESS, "");
+}
+
+void
+brk_device_lost(struct brk_device *device, uint64_t generation,
+		uint32_t status)
+{
+	struct brk_client *client;
+
+	LIST_FOREACH(client, &device->broker->clients, link)
+		brk_session_lose(client, generation, status);
+}
+
+void
+brk_device_ended(struct brk_device *device, bool counts)
+{
+	uint64_t now = brk_now_ns(), oldest;
+
+	if (counts) {
+		memmove(device->deaths + 1, device->deaths,
+			(DEVICE_DEATHS - 1) * sizeof(device->deaths[0]));
+		device->deaths[0] = now;
+		oldest = device->deaths[DEVICE_DEATHS - 1];
+		if (oldest && now - oldest < DEVICE_DEATHS_NS) {
+			device->lost_until_ns = now + DEVICE_DEATHS_NS;
+			memset(device->deaths, 0, sizeof(device->deaths));
+			log_line(LOG_ERROR, "device %d is lost: %d workers "
+				 "ended within a minute; next try in a minute",
+				 device->ordinal, DEVICE_DEATHS);
+		}
+	}
+	if (is_lost(device))
+		tell(device, device->last_status ? device->last_status :
+		     BRK_SYSTEM_NOT_READY, device->last_message);
+	else if (!LIST_EMPTY(&device->waits))
+		start_soon(device);
+}

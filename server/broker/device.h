@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One device: its worker, who waits for one, and what became of the last.
+ * Used by client.c and session.c; worker.c reports here.
+ */
+#ifndef BROKER_DEVICE_H
+#define BROKER_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "proto/wire.pb-c.h"
+#include "server/broker/worker.h"
+
+struct brk_broker;
+
+/* Three ends without cause within a minute, and the device is left alone
+ * for as long (R22). */
+#define DEVICE_DEATHS 3
+#define DEVICE_DEATHS_NS (UINT64_C(60) * 1000000000u)
+
+struct brk_wait {
+	LIST_ENTRY(brk_wait) link;
+	bool waiting;
+	/* status 0: the worker is ready. */
+	void (*ready)(struct brk_wait *wait, struct brk_device *device,
+		      uint32_t status, const char *message);
+};
+
+struct brk_device {
+	struct brk_broker *broker;
+	int ordinal;
+	struct brk_worker *worker;      /* NULL: none */
+	LIST_HEAD(, brk_wait) waits;
+	struct brk_timer start;         /* back-off */
+	uint64_t deaths[DEVICE_DEATHS]; /* ns, newest first */
+	uint64_t lost_until_ns;
+	uint32_t last_status;           /* why there is no worker */
+	char last_message[256];
+	Mps__WorkerReady *snapshot;     /* the last one's; or NULL */
+	uint64_t lost_clients;          /* that lost work to a fault */
+};
+
+/* The device, made on first use. NULL when out of memory or ordinal is out
+ * of range. */
+struct brk_device *brk_device_get(struct brk_broker *broker, int ordinal);
+void brk_device_free(struct brk_device *device);
+/* Devices of the machine as the first worker saw them; 0: not known yet. */
+int brk_device_count(const struct brk_broker *broker);
+
+/* Call wait->ready when there is a worker, starting one if need be; or at
+ * once. */
+void brk_device_wait(struct brk_device *device, struct brk_wait *wait);
+void brk_device_unwait(struct brk_wait *wait);
+
+/* From worker.c. */
+void brk_device_ready(struct brk_device *device);
+/* What to tell when the device is lost; 0: system not ready. */
+void brk_device_remember(struct brk_device *device, uint32_t status,
+			 const char *message);
+/* No use waiting for this worker: it failed to start. */
+void brk_device_failed(struct brk_device *device, uint32_t status,
+		       const char *message);
+/* The worker no longer works (its process may still exist); see
+ * brk_session_lose(). */
+void brk_device_lost(struct brk_device *device, uint64_t generation,
+		     uint32_t status);
+/* The worker's process is gone. */
+void brk_device_ended(struct brk_device *device, bool counts);
+
+#endif

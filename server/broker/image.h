@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client loads code: upload, check, hand to the worker.
+ * Used by client.c, which passes messages here.
+ */
+#ifndef BROKER_IMAGE_H
+#define BROKER_IMAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/sha256.h"
+#include "proto/wire.pb-c.h"
+#include "server/broker/loop.h"
+#include "server/broker/worker.h"
+
+struct brk_client;
+struct brk_image;
+
+/* A client's images and the one it is sending. */
+struct brk_images {
+	struct brk_image **used;        /* one reference each */
+	unsigned int nused, cap;
+
+	int fd;                         /* -1: nothing is being sent */
+	uint8_t hash[SHA256_SIZE];
+	uint64_t size, hashed;          /* bytes */
+	int device;
+	struct sha256 sha;
+	struct brk_timer step;          /* hashes a slice in each turn */
+	struct brk_request request;
+	struct brk_image *image;        /* that the worker is being given */
+	bool upload;                    /* answer Done, not ImageReply */
+};
+
+void brk_images_init(struct brk_images *images);
+int brk_images_ask(struct brk_client *client, const Mps__Image *message);
+int brk_images_ready(struct brk_client *client, uint32_t status);
+void brk_images_release(struct brk_client *client);
+
+#endif

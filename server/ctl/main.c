@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mpsctl: ask the broker, end it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/err.h"
+#include "proto/log.h"
+#include "proto/sock.h"
+#include "server/ctl/ctl.h"
+
+#define ANSWER_MS 10000
+
+static const char usage[] =
+	"usage: mpsctl [OPTION]... COMMAND\n"
+	"\n"
+	"  status [--json]   clients, memory, modules, streams, workers\n"
+	"  quit [--force]    end the broker when its last client has ended;\n"
+	"                    with --force now, clients then get an error\n"
+	"  ping              is a broker there, and which driver does it use\n"
+	"\n"
+	"  -s, --socket-dir=DIR  the broker's directory (default\n"
+	"                        $CUDA_MPS_PIPE_DIRECTORY, else\n"
+	"                        $XDG_RUNTIME_DIR/mpsshim, /tmp/mpsshim-UID)\n"
+	"  -h, --help            this text\n"
+	"  -V, --version         version and wire number\n"
+	"\n"
+	"Exit status: 0; 1 no broker or it refused; 2 usage.\n";
+
+static const struct option long_options[] = {
+	{ "socket-dir", required_argument, NULL, 's' },
+	{ "json", no_argument, NULL, 'J' },
+	{ "force", no_argument, NULL, 'F' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct broker {
+	char dir[PATH_MAX], path[PATH_MAX];
+	int fd;
+};
+
+__attribute__((format(printf, 1, 2), noreturn)) static void
+fail(const char *format, ...)
+{
+	char line[PATH_MAX + 256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fprintf(stderr, "mpsctl: %s\n", line);
+	exit(1);
+}
+
+/* Ask and wait; the caller frees the answer, which is of the wanted kind. */
+static Mps__Control *
+ask(struct broker *broker, Mps__Control *question,
+    Mps__Control__BodyCase wanted)
+{
+	Mps__Control *answer;
+	int r;
+
+	r = sock_send_control(broker->fd, question, NULL, 0, ANSWER_MS);
+	if (!r)
+		r = sock_recv_control(broker->fd, &answer, NULL, NULL,
+				      ANSWER_MS);
+	if (r < 0)
+		fail("the broker at %s does not answer: %s", broker->path,
+		     r == -EPIPE ? "it closed the connection" : strerror(-r));
+	if (answer->body_case != wanted)
+		fail("what listens at %s is no broker of ours", broker->path);
+	return answer;
+}
+
+/* Out of the way of stdout and stderr, which the caller may have closed. */
+static int
+connect_high(const char *path)
+{
+	int low = sock_connect(path), high;
+
+	if (low < 0 || low > 2)
+		return low;
+	high = fcntl(low, F_DUPFD_CLOEXEC, 3);
+	if (high < 0)
+		high = -errno;
+	close(low);
+	return high;
+}
+
+static Mps__Control *
+connect_broker(struct broker *broker)
+{
+	Mps__Control question = MPS__CONTROL__INIT, *answer;
+	Mps__Hello hello = MPS__HELLO__INIT;
+	int r;
+
+	r = sock_paths(broker->dir, sizeof(broker->dir), broker->path,
+		       sizeof(broker->path));
+	if (r < 0)
+		fail("the socket's path is longer than the system's 107 bytes: "
+		     "%s", broker->dir);
+	broker->fd = connect_high(broker->path);
+	if (broker->fd < 0)
+		fail("no broker at %s: %s", broker->path,
+		     strerror(-broker->fd));
+	hello.wire = WIRE_NUMBER;
+	hello.exe = (char *)"mpsctl";
+	hello.ask_only = true;
+	hello.pid = getpid();
+	question.body_case = MPS__CONTROL__BODY_HELLO;
+	question.hello = &hello;
+	answer = ask(broker, &question, MPS__CONTROL__BODY_HELLO_REPLY);
+	if (answer->hello_reply->status)
+		fail("the broker at %s refuses: %s", broker->path,
+		     answer->hello_reply->message);
+	return answer;
+}
+
+static Mps__Control *
+ask_status(struct broker *broker)
+{
+	Mps__Control question = MPS__CONTROL__INIT;
+	Mps__Status status = MPS__STATUS__INIT;
+
+	question.id = 2;
+	question.body_case = MPS__CONTROL__BODY_STATUS;
+	question.status = &status;
+	return ask(broker, &question, MPS__CONTROL__BODY_STATUS_REPLY);
+}
+
+static void
+do_status(struct broker *broker, bool json)
+{
+	Mps__Control *answer = ask_status(broker);
+
+	if (json)
+		ctl_print_json(answer->status_reply);
+	else
+		ctl_print_table(answer->status_reply);
+	mps__control__free_unpacked(answer, NULL);
+}
+
+static void
+do_quit(struct broker *broker, bool force)
+{
+	Mps__Control question = MPS__CONTROL__INIT, *answer;
+	Mps__Quit quit = MPS__QUIT__INIT;
+	size_t clients;
+	int r;
+
+	answer = ask_status(broker);
+	clients = answer->status_reply->n_clients;
+	mps__control__free_unpacked(answer, NULL);
+	quit.force = force;
+	question.id = 3;
+	question.body_case = MPS__CONTROL__BODY_QUIT;
+	question.quit = &quit;
+	answer = ask(broker, &question, MPS__CONTROL__BODY_DONE);
+	if (answer->done->status)
+		fail("the broker refuses: %s", answer->done->message);
+	mps__control__free_unpacked(answer, NULL);
+	if (clients && !force)
+		fprintf(stderr, "mpsctl: waiting for %zu clients to end "
+			"(quit --force ends them)\n", clients);
+	/* The broker's end is the end of this connection. */
+	r = sock_recv_control(broker->fd, &answer, NULL, NULL, -1);
+	if (r != -EPIPE && r != -ECONNRESET)
+		fail("the broker said something unexpected");
+}
+
+static void
+do_ping(struct broker *broker, const Mps__HelloReply *hello)
+{
+	pid_t pid = 0;
+	uid_t uid;
+	gid_t gid;
+
+	sock_peer(broker->fd, &pid, &uid, &gid);
+	printf("broker %d at %s, driver %s\n", (int)pid, broker->path,
+	       hello->driver);
+}
+
+static int
+bad_usage(void)
+{
+	fputs(usage, stderr);
+	return 2;
+}
+
+static int
+run(const char *command, bool json, bool force)
+{
+	struct broker broker;
+	Mps__Control *hello;
+
+	if (strcmp(command, "status") && strcmp(command, "quit") &&
+	    strcmp(command, "ping"))
+		return bad_usage();
+	if ((json && strcmp(command, "status")) ||
+	    (force && strcmp(command, "quit")))
+		return bad_usage();
+	hello = connect_broker(&broker);
+	if (!strcmp(command, "status"))
+		do_status(&broker, json);
+	else if (!strcmp(command, "quit"))
+		do_quit(&broker, force);
+	else
+		do_ping(&broker, hello->hello_reply);
+	mps__control__free_unpacked(hello, NULL);
+	close(broker.fd);
+	if (fflush(stdout) || ferror(stdout))
+		fail("cannot write: %s", strerror(errno));
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	bool json = false, force = false;
+	int c;
+
+	log_init("mpsctl", LOG_ERROR);
+	while ((c = getopt_long(argc, argv, "s:hV", long_options, NULL)) !=
+	       -1) {
+		switch (c) {
+		case 's':
+			if (setenv("CUDA_MPS_PIPE_DIRECTORY", optarg, 1) < 0)
+				fail("out of memory");
+			break;
+		case 'J': json = true; break;
+		case 'F': force = true; break;
+		case 'h':
+			fputs(usage, stdout);
+			return fflush(stdout) ? 1 : 0;
+		case 'V':
+			printf("mpsctl (mpsshim), wire number %u\n",
+			       WIRE_NUMBER);
+			return fflush(stdout) ? 1 : 0;
+		default:
+			return bad_usage();
+		}
+	}
+	if (argc - optind != 1)
+		return bad_usage();
+	return run(argv[optind], json, force);
+}

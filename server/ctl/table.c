@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/ctl/ctl.h"
+
+/* "1.5 GiB": four significant characters and a unit. */
+static const char *
+bytes(uint64_t n, char out[16])
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double value = (double)n;
+	unsigned int unit = 0;
+
+	while (value >= 1024 && unit < 4) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(out, 16, value < 10 && unit ? "%.1f %s" : "%.0f %s", value,
+		 units[unit]);
+	return out;
+}
+
+static const char *
+seconds(uint64_t ns, char out[24])
+{
+	if (ns >= 1000000000u)
+		snprintf(out, 24, "%.2f s", (double)ns / 1e9);
+	else
+		snprintf(out, 24, "%.2f ms", (double)ns / 1e6);
+	return out;
+}
+
+static const char *
+uptime(uint64_t s, char out[48])
+{
+	if (s >= 3600)
+		snprintf(out, 48, "%" PRIu64 "h%02" PRIu64 "m", s / 3600,
+			 s / 60 % 60);
+	else if (s >= 60)
+		snprintf(out, 48, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
+	else
+		snprintf(out, 48, "%" PRIu64 "s", s);
+	return out;
+}
+
+static void
+print_worker(const Mps__WorkerStat *w)
+{
+	char overlap[24];
+
+	printf("device %d  %s\n", w->device, w->device_name);
+	printf("  worker   pid %d, generation %" PRIu64 ", driver %s\n", w->pid,
+	       w->generation, w->driver);
+	printf("  contexts %" PRIu64 ", images %" PRIu64 " (%" PRIu64
+	       " loads), lanes %" PRIu64 ", handles %" PRIu64 "\n",
+	       w->contexts, w->images, w->image_loads, w->lanes, w->handles);
+	printf("  overlap  %s (kernels of two clients at once)\n",
+	       w->overlap_known ? seconds(w->overlap_ns, overlap) :
+				  "not measured");
+	if (w->lost)
+		printf("  lost     %" PRIu64 " clients lost work to a fault\n",
+		       w->lost);
+}
+
+static const char *
+program_name(const char *exe)
+{
+	const char *slash = strrchr(exe, '/');
+
+	return slash && slash[1] ? slash + 1 : exe;
+}
+
+static void
+print_clients(const Mps__StatusReply *s)
+{
+	printf("\n%7s %3s %-12s %10s %10s %7s %7s %9s %10s  %s\n", "PID", "DEV",
+	       "JOB", "DEVICE MEM", "PINNED", "MODULES", "STREAMS",
+	       "LAUNCHES", "KERNELS", "PROGRAM");
+	for (size_t i = 0; i < s->n_clients; i++) {
+		const Mps__ClientStat *c = s->clients[i];
+		char device[16], host[16], kernels[24];
+
+		printf("%7d %3d %-12.12s %10s %10s %7u %7u %9" PRIu64
+		       " %10s  %s", c->pid, c->device,
+		       *c->job ? c->job : "-", bytes(c->device_bytes, device),
+		       bytes(c->host_bytes, host), c->modules, c->streams,
+		       c->launches, seconds(c->kernel_ns, kernels),
+		       program_name(c->exe));
+		if (*c->waiting)
+			printf(" (%s)", c->waiting);
+		if (c->late_errors)
+			printf(" [%" PRIu64 " late errors]", c->late_errors);
+		printf("\n");
+	}
+}
+
+void
+ctl_print_table(const Mps__StatusReply *s)
+{
+	char up[48], store[16];
+
+	printf("broker    pid %d, up %s, %s\n", s->broker_pid,
+	       uptime(s->uptime_s, up), s->socket);
+	printf("  clients  %zu now, %" PRIu64 " in all; %" PRIu64
+	       " bad frames\n", s->n_clients, s->total_clients, s->bad_frames);
+	printf("  holds    %" PRIu64 " chunks, %" PRIu64 " images (%s)\n",
+	       s->vault_chunks, s->store_images, bytes(s->store_bytes, store));
+	for (size_t i = 0; i < s->n_workers; i++)
+		print_worker(s->workers[i]);
+	if (!s->n_workers)
+		printf("no worker runs\n");
+	if (s->n_clients)
+		print_clients(s);
+	if (*s->message)
+		printf("%s\n", s->message);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A call of a client on its way through the worker, and its reply.
+ * Used by server/worker only.
+ */
+#ifndef SERVER_WORKER_CALL_H
+#define SERVER_WORKER_CALL_H
+
+#include "api_sigs.h"
+#include "wkr_dispatch.h"
+
+#include "proto/marshal.h"
+#include "server/worker/client.h"
+
+/* Two answers of handlers that no client sees. */
+#define WKR_AGAIN ((CUresult)0x7fff0001)    /* nothing done: call it again */
+#define WKR_DEFERRED ((CUresult)0x7fff0002) /* a struct wkr_pending replies */
+
+struct wkr_call {
+	struct wkr_client *client;
+	uint64_t seq;
+	uint32_t fn;
+	uint32_t slot;	   /* CHANNEL_NO_SLOT: a post */
+	bool lying;	   /* the frame breaks a rule */
+	bool on_lane;	   /* may touch streams and events */
+	uint64_t since_ns; /* jobs: when it was queued */
+	struct wire_arena arena;
+	struct wire_arg args[WIRE_MAX_PARAMS];
+};
+
+/* What a deferred reply waits for. */
+enum wkr_scope { WKR_ALL, WKR_OF_STREAM, WKR_OF_GROUP, WKR_OF_RECORD };
+
+struct wkr_pending {
+	struct wkr_pending *next;
+	enum wkr_scope scope;
+	const void *object; /* stream, group or record */
+	uint64_t seq;	    /* of the call */
+	uint64_t until;	    /* frames up to this must retire */
+	uint32_t slot, fn;
+};
+
+/* call.c. frame: the lane's copy, header included. 0; -EBADMSG: a liar;
+ * WKR_CALL_E_AGAIN: hold the frame; WKR_CALL_E_BEHIND: it stays where it is,
+ * in the backlog. */
+enum { WKR_CALL_E_AGAIN = 1, WKR_CALL_E_BEHIND };
+int wkr_frame(struct wkr_client *client, const uint8_t *frame, uint32_t size,
+	      bool ordered);
+
+/* generic.c: one call of a driver function of that signature. */
+CUresult wkr_replay(struct wkr_call *call, const struct wire_sig *sig,
+		    const struct wkr_ffi *ffi, void (*function)(void),
+		    struct wire_arg *args);
+
+/* launch.c */
+CUresult wkr_launch(struct wkr_call *call, const Mps__Launch *m);
+
+/* reply.c */
+void wkr_reply(struct wkr_client *client, uint64_t seq, uint32_t slot,
+	       CUresult result, const uint8_t *outs, size_t size,
+	       bool with_text);
+void wkr_reply_call(struct wkr_call *call, CUresult result);
+/* Bytes that the socket has not taken; false when the client must go. */
+bool wkr_reply_flush(struct wkr_client *client);
+/* A failure that no reply carries. */
+void wkr_late(struct wkr_client *client, CUresult result, const char *what);
+
+/* pending.c */
+CUresult wkr_defer(struct wkr_call *call, enum wkr_scope scope,
+		   const void *object);
+/* The same for what frames up to `until` have put there. */
+CUresult wkr_defer_until(struct wkr_call *call, enum wkr_scope scope,
+			 const void *object, uint64_t until);
+/* Answer what has come true. */
+void wkr_pending_poll(struct wkr_client *client);
+void wkr_pending_drop(struct wkr_client *client);
+
+/* print.c: whose kernels may print (R7). */
+int wkr_print_init(void);
+/* For the launch of frame seq. False: another client's are in flight. */
+bool wkr_print_acquire(struct wkr_client *client, uint64_t seq);
+void wkr_print_release(struct wkr_client *client);
+void wkr_print_collect(struct wkr_client *client);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One client of this worker: its channel, its objects, its memory.
+ * Used by server/worker only.
+ *
+ * A client belongs to one lane, and what is not marked otherwise is touched
+ * by that lane's thread alone.
+ */
+#ifndef SERVER_WORKER_CLIENT_H
+#define SERVER_WORKER_CLIENT_H
+
+#include "proto/channel.h"
+#include "proto/handle.h"
+#include "proto/ring.h"
+#include "proto/sock.h"
+#include "server/worker/range.h"
+#include "server/worker/stream.h"
+#include "server/worker/worker.h"
+
+/* Unordered calls of one client in other threads at a time: one for each
+ * reply slot is all that an honest one can have. */
+#define WKR_JOBS_MAX CHANNEL_SLOTS
+/* A table slot is made for the highest index used: bounds what handles of a
+ * liar can make us allocate. */
+#define WKR_HANDLE_INDEX_MAX (1u << 20)
+
+struct wkr_module;
+struct wkr_pending;
+struct wkr_grave;
+struct wkr_host;
+struct wkr_behind;
+
+struct wkr_client {
+	struct wkr_client *next; /* under wkr.clients_lock */
+	struct wkr_client *lane_next;
+	struct wkr_lane *lane;
+	uint64_t id;
+	int pid;
+	uint32_t uid;
+
+	struct channel channel;
+	struct ring ordered, unordered;
+	bool no_ring;
+	int data; /* socket, -1 once closed */
+	struct sock_reader reader;
+	bool closed;	  /* nothing more is read from it */
+	bool gone;	  /* the broker says that it ended */
+	bool leaving;	  /* the same, for the helper thread */
+	uint64_t gone_id; /* control id to answer then */
+	bool polled;	  /* data is in the lane's epoll set */
+	uint8_t *staging;
+	size_t staging_size;
+
+	/* The frame that must wait, and where it came from. */
+	uint8_t *held;
+	uint32_t held_size;
+	bool held_ordered;
+	const char *parked; /* what it waits for, or NULL */
+
+	struct wkr_stream *streams;
+	struct wkr_group *groups;
+	struct wkr_pending *pending; /* oldest first */
+	struct wkr_grave *graves;
+	struct wkr_host *hosts;	     /* hostfunc.c, oldest first */
+	struct wkr_behind *backlog, **backlog_end; /* backlog.c, likewise */
+	uint32_t backlog_frames;
+	size_t backlog_bytes;
+	uint64_t behind_pass;	     /* marks of this pass count */
+	bool draining;		     /* the frame comes from the backlog */
+	bool answered;		     /* and its caller has been answered */
+	bool ahead, others_ahead;    /* frames wait before this one; such as
+				      * are no operations of a stream */
+	_Atomic bool host_news;	     /* mpsHostNext has come */
+	uint64_t seq;		    /* of the last frame done with */
+	_Atomic uint64_t print_seq; /* of its last printing launch */
+
+	_Atomic uint64_t retired; /* private copy of page->retired */
+	_Atomic uint64_t unretired_launches;
+	_Atomic uint64_t oldest_ns; /* since when its oldest operation
+				     * can have been running; 0: none */
+	_Atomic uint32_t jobs;	    /* of its in other threads */
+	_Atomic uint64_t launches, late_errors, ring_frames, socket_frames;
+	_Atomic uint64_t device_bytes, host_bytes;
+	_Atomic(const char *) waiting; /* what for, for status; constants */
+
+	/* Guards the rest, and every change of `table`. */
+	pthread_mutex_t lock;
+	struct handle_table *table;
+	struct wkr_module *modules;
+	struct wkr_ranges ranges;
+	struct wkr_range *unplaced; /* WKR_MEMORY, WKR_ARRAY */
+	struct wkr_texture *textures;
+	char *text; /* printed, not yet sent */
+	size_t text_size;
+	uint32_t nfunctions;
+	bool host_asked; /* the callback thread waits, with this call */
+	uint32_t host_slot;
+	uint64_t host_call, host_done;
+
+	pthread_mutex_t out_lock; /* guards what follows */
+	uint8_t *out;		  /* replies the socket did not take */
+	size_t out_size;
+};
+
+/* Every object of a table begins with what the driver calls it. */
+struct wkr_object {
+	void *native;
+};
+
+/* client.c. Takes the descriptors, closes them on failure. */
+CUresult wkr_client_create(const Mps__WorkerClient *m, int fds[3],
+			   const char **out_why);
+/* The client, with the caller's promise to be on the helper thread, which
+ * alone adds and removes clients. */
+struct wkr_client *wkr_client_find(uint64_t id);
+void wkr_client_gone(struct wkr_client *client, uint64_t control_id);
+/* Keep it from being buried while another thread works for it. */
+void wkr_client_pin(struct wkr_client *client);
+void wkr_client_unpin(struct wkr_client *client);
+/* Lane: it lied or broke a rule. Its connection ends; the broker is told by
+ * the socket's end and says when it is gone. */
+void wkr_client_drop(struct wkr_client *client, const char *why);
+/* Lane: gone, drained, nothing in other threads: hand it to the reaper. */
+void wkr_client_bury(struct wkr_client *client);
+
+/* generic.c: end an object of a kind that has no room of its own. */
+void wkr_object_end(enum handle_kind kind, struct wkr_object *object);
+
+/* A handle's object, whose handle may be any number. */
+void *wkr_get(struct wkr_client *client, enum handle_kind kind,
+	      uint64_t handle);
+/* 0, -EEXIST, -EINVAL, -ENOMEM. Takes the lock. */
+int wkr_put(struct wkr_client *client, enum handle_kind kind, uint64_t handle,
+	    void *object);
+
+#endif

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The image store: code by the hash that the broker computed. Files come
+ * sealed against writing, so what was checked stays what it was.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/shmem.h"
+#include "server/worker/module.h"
+
+#define BUCKETS 1024u
+#define FATBIN_MAGIC 0xba55ed50u
+/* An entry of a fatbin: kind at 0, header size at 4, payload size at 8,
+ * compressed size at 16. */
+#define FATBIN_KIND_ELF 2u
+
+/* Guards the buckets; images are constant once they are in. */
+static pthread_mutex_t store_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct wkr_image *buckets[BUCKETS];
+static uint64_t image_count;
+
+static struct wkr_image **
+bucket_of(const uint8_t *hash)
+{
+	return &buckets[(hash[0] | (unsigned)hash[1] << 8) % BUCKETS];
+}
+
+static struct wkr_image *
+find_locked(const uint8_t *hash)
+{
+	struct wkr_image *image = *bucket_of(hash);
+
+	while (image && memcmp(image->hash, hash, WKR_HASH_SIZE) != 0)
+		image = image->next;
+	return image;
+}
+
+const struct wkr_image *
+wkr_image_find(const void *hash, size_t size)
+{
+	struct wkr_image *image;
+
+	if (!hash || size != WKR_HASH_SIZE)
+		return NULL;
+	pthread_mutex_lock(&store_lock);
+	image = find_locked(hash);
+	pthread_mutex_unlock(&store_lock);
+	return image;
+}
+
+uint64_t
+wkr_image_count(void)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&store_lock);
+	count = image_count;
+	pthread_mutex_unlock(&store_lock);
+	return count;
+}
+
+/* The driver reads text up to its NUL, which the client may have left out,
+ * in the rest of the last page too: a page of zeroes follows. */
+static const uint8_t *
+map_image(int fd, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t room = ((size + page - 1) & ~(page - 1)) + page;
+	uint8_t *base =
+		mmap(NULL, room, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (base == MAP_FAILED)
+		return NULL;
+	if (mmap(base, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) ==
+	    MAP_FAILED) {
+		munmap(base, room);
+		return NULL;
+	}
+	return base;
+}
+
+static struct wkr_image *
+image_create(const uint8_t *hash, uint64_t size, int fd, const char **out_why)
+{
+	struct wkr_image *image;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (!size || shmem_size(fd) != (long)size || seals < 0 ||
+	    !(seals & F_SEAL_WRITE)) {
+		*out_why = "an image's file is not sealed or has another size";
+		return NULL;
+	}
+	image = calloc(1, sizeof(*image));
+	if (!image)
+		return NULL;
+	memcpy(image->hash, hash, WKR_HASH_SIZE);
+	image->size = size;
+	image->data = map_image(fd, size);
+	if (!image->data) {
+		free(image);
+		return NULL;
+	}
+	image->printing = wkr_image_prints(image->data, size);
+	return image;
+}
+
+CUresult
+wkr_image_add(const uint8_t *hash, size_t hash_size, uint64_t size, int fd,
+	      const char **out_why)
+{
+	struct wkr_image *image;
+
+	if (hash_size != WKR_HASH_SIZE || fd < 0) {
+		*out_why = "no hash or no file";
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (wkr_image_find(hash, hash_size))
+		return CUDA_SUCCESS;
+	*out_why = "the image cannot be mapped";
+	image = image_create(hash, size, fd, out_why);
+	if (!image)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* Only the control thread adds: nobody else has come first. */
+	pthread_mutex_lock(&store_lock);
+	image->next = *bucket_of(hash);
+	*bucket_of(hash) = image;
+	image_count++;
+	pthread_mutex_unlock(&store_lock);
+	return CUDA_SUCCESS;
+}
+
+static bool
+fits(uint64_t offset, uint64_t size, uint64_t whole)
+{
+	return offset <= whole && size <= whole - offset;
+}
+
+static bool
+elf_is_sound(const uint8_t *data, size_t size)
+{
+	Elf64_Ehdr eh;
+
+	if (size < sizeof(eh))
+		return false;
+	memcpy(&eh, data, sizeof(eh));
+	if (eh.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    (eh.e_shnum && eh.e_shentsize != sizeof(Elf64_Shdr)) ||
+	    (eh.e_phnum && eh.e_phentsize != sizeof(Elf64_Phdr)) ||
+	    !fits(eh.e_shoff, (uint64_t)eh.e_shnum * sizeof(Elf64_Shdr),
+		  size) ||
+	    !fits(eh.e_phoff, (uint64_t)eh.e_phnum * sizeof(Elf64_Phdr), size))
+		return false;
+	for (unsigned i = 0; i < eh.e_shnum; i++) {
+		Elf64_Shdr sh;
+
+		memcpy(&sh, data + eh.e_shoff + i * sizeof(sh), sizeof(sh));
+		if (sh.sh_type != SHT_NOBITS &&
+		    !fits(sh.sh_offset, sh.sh_size, size))
+			return false;
+	}
+	for (unsigned i = 0; i < eh.e_phnum; i++) {
+		Elf64_Phdr ph;
+
+		memcpy(&ph, data + eh.e_phoff + i * sizeof(ph), sizeof(ph));
+		if (!fits(ph.p_offset, ph.p_filesz, size))
+			return false;
+	}
+	return true;
+}
+
+static uint32_t
+u32_at(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint64_t
+u64_at(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* Header size and end of the fatbin at data; false when it does not fit. */
+static bool
+fatbin_bounds(const uint8_t *data, size_t size, uint64_t *out_start,
+	      uint64_t *out_end)
+{
+	uint16_t header;
+
+	if (size < 16)
+		return false;
+	memcpy(&header, data + 6, sizeof(header));
+	if (header < 16 || !fits(header, u64_at(data + 8), size))
+		return false;
+	*out_start = header;
+	*out_end = header + u64_at(data + 8);
+	return true;
+}
+
+struct entry {
+	uint16_t kind;
+	bool compressed;
+	uint64_t header, payload;
+};
+
+/* The entry at `at`, whole inside [at, end). */
+static bool
+read_entry(const uint8_t *data, uint64_t at, uint64_t end, struct entry *out)
+{
+	if (end - at < 64)
+		return false;
+	memcpy(&out->kind, data + at, sizeof(out->kind));
+	out->header = u32_at(data + at + 4);
+	out->payload = u64_at(data + at + 8);
+	out->compressed = u32_at(data + at + 16) != 0;
+	return out->header >= 64 && fits(out->header, out->payload, end - at);
+}
+
+static bool
+fatbin_is_sound(const uint8_t *data, size_t size)
+{
+	uint64_t at, end;
+
+	if (!fatbin_bounds(data, size, &at, &end))
+		return false;
+	while (at < end) {
+		struct entry e;
+
+		if (!read_entry(data, at, end, &e))
+			return false;
+		if (e.kind == FATBIN_KIND_ELF && !e.compressed &&
+		    !elf_is_sound(data + at + e.header, e.payload))
+			return false;
+		at += e.header + e.payload;
+	}
+	return true;
+}
+
+static bool
+is_fatbin(const uint8_t *data, size_t size)
+{
+	return size >= 16 && u32_at(data) == FATBIN_MAGIC;
+}
+
+static bool
+is_elf(const uint8_t *data, size_t size)
+{
+	return size >= 4 && memcmp(data, ELFMAG, SELFMAG) == 0;
+}
+
+bool
+wkr_image_is_sound(const uint8_t *data, size_t size)
+{
+	if (is_fatbin(data, size))
+		return fatbin_is_sound(data, size);
+	if (is_elf(data, size))
+		return elf_is_sound(data, size);
+	return true; /* text, which ends at its NUL */
+}
+
+/*
+ * Do its kernels print? The symbol is in plain sight in text and in machine
+ * code; a fatbin whose code is all compressed may hide it, and then it must
+ * be taken for printing.
+ */
+static bool
+fatbin_hides(const uint8_t *data, size_t size)
+{
+	uint64_t at, end;
+	struct entry e;
+
+	if (!fatbin_bounds(data, size, &at, &end))
+		return false;
+	for (; at < end && read_entry(data, at, end, &e);
+	     at += e.header + e.payload)
+		if (!e.compressed)
+			return false;
+	return true;
+}
+
+bool
+wkr_image_prints(const uint8_t *data, size_t size)
+{
+	if (memmem(data, size, "vprintf", 7))
+		return true;
+	return is_fatbin(data, size) && fatbin_hides(data, size);
+}
+
+/* nvcc's mark on the symbol of a managed variable (seen in st_other). */
+#define OTHER_MANAGED 0x04u
+
+/* The ELF is sound. */
+static bool
+elf_is_managed(const uint8_t *data, size_t size)
+{
+	Elf64_Ehdr eh;
+	Elf64_Shdr sh;
+	Elf64_Sym sym;
+
+	memcpy(&eh, data, sizeof(eh));
+	for (unsigned i = 0; i < eh.e_shnum; i++) {
+		memcpy(&sh, data + eh.e_shoff + i * sizeof(sh), sizeof(sh));
+		if (sh.sh_type != SHT_SYMTAB || sh.sh_entsize != sizeof(sym) ||
+		    !fits(sh.sh_offset, sh.sh_size, size))
+			continue;
+		for (uint64_t at = 0; at + sizeof(sym) <= sh.sh_size;
+		     at += sizeof(sym)) {
+			memcpy(&sym, data + sh.sh_offset + at, sizeof(sym));
+			if (ELF64_ST_TYPE(sym.st_info) == STT_OBJECT &&
+			    sym.st_other & OTHER_MANAGED)
+				return true;
+		}
+	}
+	return false;
+}
+
+bool
+wkr_image_is_managed(const uint8_t *data, size_t size)
+{
+	static const char mark[] = ".attribute(.managed)";
+	uint64_t at, end;
+	struct entry e;
+
+	if (memmem(data, size, mark, sizeof(mark) - 1))
+		return true;
+	if (is_elf(data, size))
+		return elf_is_managed(data, size);
+	if (!is_fatbin(data, size) || !fatbin_bounds(data, size, &at, &end))
+		return false;
+	while (at < end && read_entry(data, at, end, &e)) {
+		if (e.kind == FATBIN_KIND_ELF && !e.compressed &&
+		    elf_is_managed(data + at + e.header, e.payload))
+			return true;
+		at += e.header + e.payload;
+	}
+	return false;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules. Loading runs on the gate's thread; an unload has its place in the
+ * ordered ring and its driver call on the reaper's.
+ */
+#include "server/worker/module.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/worker/jit.h"
+
+/* How long a handle may still belong to an unload that has not come through
+ * the ordered ring. */
+#define REUSE_WAIT_NS UINT64_C(10000000000)
+
+/*
+ * May clients share one load of this image? Only if no client can see
+ * another's writes or change what another launches, which a look at its
+ * symbols would tell (R54). The worker does not look, so each client has a
+ * load of its own: always right, and paid for in device memory.
+ */
+static bool
+may_share(const struct wkr_image *image)
+{
+	(void)image;
+	return false;
+}
+
+static void
+unload(struct wkr_module *m)
+{
+	if (m->library)
+		wkr_ok(wkr.drv.cuLibraryUnload(m->library));
+	else if (m->native)
+		wkr_ok(wkr.drv.cuModuleUnload(m->native));
+}
+
+static void
+module_free(struct wkr_module *m)
+{
+	struct wkr_function *f;
+
+	while ((f = m->functions)) {
+		m->functions = f->next;
+		free(f);
+	}
+	free(m);
+}
+
+struct unloading {
+	struct wkr_job job;
+	struct wkr_module *module;
+};
+
+static enum wkr_job_result
+unload_job(struct wkr_job *job)
+{
+	struct unloading *j = (struct unloading *)job;
+	struct wkr_client *client = j->module->client;
+
+	/* cuLibraryUnload stalls neighbours, cuModuleUnload waits. */
+	if (!wkr_is_quiet(client, UINT64_MAX))
+		return WKR_JOB_AGAIN;
+	unload(j->module);
+	module_free(j->module);
+	free(j);
+	wkr_client_unpin(client);
+	return WKR_JOB_DONE;
+}
+
+void
+wkr_module_unref(struct wkr_module *m)
+{
+	struct unloading *j;
+
+	if (atomic_fetch_sub(&m->refs, 1) != 1)
+		return;
+	j = calloc(1, sizeof(*j));
+	if (!j) {
+		log_line(LOG_ERROR, "out of memory: a module stays loaded");
+		return;
+	}
+	j->job.run = unload_job;
+	j->module = m;
+	wkr_client_pin(m->client);
+	wkr_queue_add(&wkr.reaper, &j->job);
+}
+
+void
+wkr_modules_drop(struct wkr_client *client)
+{
+	struct wkr_module *m;
+
+	while ((m = client->modules)) {
+		struct wkr_range *range;
+
+		client->modules = m->next;
+		while ((range = wkr_ranges_take_owned(&client->ranges, m)))
+			free(range);
+		unload(m);
+		module_free(m);
+	}
+}
+
+/* ---- loading */
+
+/* JIT options that are plain values; the others are addresses of the
+ * client's or the place of an answer. */
+static bool
+is_plain_option(uint32_t option)
+{
+	switch (option) {
+	case CU_JIT_MAX_REGISTERS:
+	case CU_JIT_OPTIMIZATION_LEVEL:
+	case CU_JIT_TARGET_FROM_CUCONTEXT:
+	case CU_JIT_TARGET:
+	case CU_JIT_FALLBACK_STRATEGY:
+	case CU_JIT_GENERATE_DEBUG_INFO:
+	case CU_JIT_LOG_VERBOSE:
+	case CU_JIT_GENERATE_LINE_INFO:
+	case CU_JIT_CACHE_MODE:
+	case CU_JIT_LTO:
+	case CU_JIT_FTZ:
+	case CU_JIT_PREC_DIV:
+	case CU_JIT_PREC_SQRT:
+	case CU_JIT_FMA:
+	case CU_JIT_POSITION_INDEPENDENT_CODE:
+	case CU_JIT_MIN_CTA_PER_SM:
+	case CU_JIT_MAX_THREADS_PER_BLOCK:
+	case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void
+add_option(struct wkr_jit *o, CUjit_option name, const void *value)
+{
+	o->names[o->count] = name;
+	o->values[o->count++] = (void *)value;
+}
+
+CUresult
+wkr_jit_read(const uint8_t *bytes, size_t size, struct wkr_jit *out)
+{
+	struct {
+		uint32_t option, zero;
+		uint64_t value;
+	} o;
+
+	out->count = 0;
+	if (size % sizeof(o) || size / sizeof(o) > WKR_JIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t at = 0; at < size; at += sizeof(o)) {
+		memcpy(&o, bytes + at, sizeof(o));
+		if (!is_plain_option(o.option))
+			return CUDA_ERROR_INVALID_VALUE;
+		add_option(out, (CUjit_option)o.option,
+			   (void *)(uintptr_t)o.value);
+	}
+	return CUDA_SUCCESS;
+}
+
+/* A compiler log of the driver, to be sent back. */
+void
+wkr_jit_add_log(struct wkr_jit *o, CUjit_option buffer, CUjit_option length,
+		void *out, size_t cap)
+{
+	if (!out || !cap)
+		return;
+	add_option(o, buffer, out);
+	add_option(o, length, (void *)(uintptr_t)cap);
+}
+
+static void
+trim_log(const char *text, size_t *size)
+{
+	if (text)
+		*size = strnlen(text, *size);
+}
+
+/* Several fatbins, as an array of them. NULL: the lengths are wrong. */
+static const void **
+read_fatbins(const struct wkr_image *image)
+{
+	const uint8_t *data = image->data;
+	uint64_t at, sizes;
+	const void **list;
+	uint32_t count;
+
+	if (image->size < 8)
+		return NULL;
+	memcpy(&count, data, sizeof(count));
+	sizes = 8;
+	at = 8 + (uint64_t)count * 8;
+	if (!count || count > 65536 || at > image->size)
+		return NULL;
+	list = calloc(count + 1, sizeof(*list));
+	for (uint32_t i = 0; list && i < count; i++) {
+		uint64_t size;
+
+		memcpy(&size, data + sizes + i * 8, sizeof(size));
+		if (size > image->size - at ||
+		    !wkr_image_is_sound(data + at, size)) {
+			free(list);
+			return NULL;
+		}
+		list[i] = data + at;
+		at += size;
+	}
+	return list;
+}
+
+/* What nvcc makes of several fatbins: the main one and a list of those that
+ * were linked before. */
+static CUresult
+load_wrapper(struct wkr_module *m, struct wkr_jit *o)
+{
+	const void **list = read_fatbins(m->image);
+	struct {
+		uint32_t magic, version;
+		const void *main, *others;
+	} wrapper = {.magic = 0x466243b1, .version = 2};
+	CUresult r;
+
+	if (!list)
+		return CUDA_ERROR_INVALID_IMAGE;
+	wrapper.main = list[0];
+	wrapper.others = list + 1;
+	r = wkr_ok(wkr.drv.cuLibraryLoadData(&m->library, &wrapper, o->names,
+					     o->values, o->count, NULL, NULL,
+					     0));
+	if (r == CUDA_SUCCESS)
+		r = wkr_ok(wkr.drv.cuLibraryGetModule(&m->native, m->library));
+	free(list);
+	return r;
+}
+
+static CUresult
+load(struct wkr_module *m, uint32_t kind, struct wkr_jit *o)
+{
+	atomic_fetch_add(&wkr.image_loads, 1);
+	if (kind == 1)
+		return load_wrapper(m, o);
+	if (!wkr_image_is_sound(m->image->data, m->image->size))
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (wkr_image_is_managed(m->image->data, m->image->size)) {
+		log_line(LOG_WARN, "client %llu (pid %d): an image with managed "
+			 "variables is refused",
+			 (unsigned long long)m->client->id, m->client->pid);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return wkr_ok(wkr.drv.cuModuleLoadDataEx(
+		&m->native, m->image->data, o->count, o->names, o->values));
+}
+
+CUresult
+wkr_put_new(struct wkr_call *call, enum handle_kind kind, uint64_t handle,
+	    void *object)
+{
+	int r = wkr_put(call->client, kind, handle, object);
+
+	if (r == 0)
+		return CUDA_SUCCESS;
+	if (r == -EEXIST && wkr_now_ns() - call->since_ns < REUSE_WAIT_NS)
+		return WKR_AGAIN;
+	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+			    : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static void
+link_module(struct wkr_module *m)
+{
+	pthread_mutex_lock(&m->client->lock);
+	m->next = m->client->modules;
+	m->client->modules = m;
+	m->loaded = true;
+	pthread_mutex_unlock(&m->client->lock);
+}
+
+static CUresult
+load_and_put(struct wkr_call *call, struct wkr_module *m, uint32_t kind,
+	     struct wkr_jit *o, uint32_t *kernels)
+{
+	unsigned count = 0;
+	CUresult r = wkr_put_new(call, HANDLE_MODULE, m->handle, m);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = load(m, kind, o);
+	if (r == CUDA_SUCCESS) {
+		if (wkr_ok(wkr.drv.cuModuleGetFunctionCount(
+			    &count, m->native)) != CUDA_SUCCESS)
+			count = 0;
+		if (kernels)
+			*kernels = count;
+		link_module(m);
+		return r;
+	}
+	pthread_mutex_lock(&m->client->lock);
+	handle_remove(m->client->table, HANDLE_MODULE, m->handle);
+	pthread_mutex_unlock(&m->client->lock);
+	unload(m);
+	return r;
+}
+
+CUresult
+wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
+		  size_t hash_size, uint64_t image_size, uint32_t kind,
+		  const void *options, size_t options_size, uint32_t *kernels,
+		  void *info, size_t *info_size, uint32_t info_cap, void *error,
+		  size_t *error_size, uint32_t error_cap)
+{
+	const struct wkr_image *image = wkr_image_find(hash, hash_size);
+	struct wkr_jit o;
+	struct wkr_module *m;
+	CUresult r;
+
+	if (!image || image->size != image_size || kind > 1)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = wkr_jit_read(options, options_size, &o);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!may_share(image) && !wkr_is_quiet(call->client, call->since_ns))
+		return WKR_AGAIN;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->client = call->client;
+	m->image = image;
+	m->handle = module;
+	atomic_store(&m->refs, 1);
+	wkr_jit_add_log(&o, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+		info, info_cap);
+	wkr_jit_add_log(&o, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+		error, error_cap);
+	r = load_and_put(call, m, kind, &o, kernels);
+	if (r != CUDA_SUCCESS)
+		free(m);
+	trim_log(info, info_size);
+	trim_log(error, error_size);
+	return r;
+}
+
+/* ---- the lane's part */
+
+static void
+forget_functions_locked(struct wkr_module *m)
+{
+	for (struct wkr_function *f = m->functions; f; f = f->next) {
+		if (handle_remove(m->client->table, HANDLE_FUNCTION, f->handle))
+			m->client->nfunctions--;
+	}
+}
+
+static void
+unlink_module_locked(struct wkr_module *m)
+{
+	struct wkr_module **link = &m->client->modules;
+
+	while (*link && *link != m)
+		link = &(*link)->next;
+	if (*link)
+		*link = m->next;
+}
+
+CUresult
+wkr_mpsModuleUnload(struct wkr_call *call, uint64_t module)
+{
+	struct wkr_client *client = call->client;
+	struct wkr_range *range;
+	struct wkr_module *m;
+
+	pthread_mutex_lock(&client->lock);
+	m = handle_get(client->table, HANDLE_MODULE, module);
+	if (m && !m->loaded)
+		m = NULL; /* the gate still has it */
+	if (m) {
+		handle_remove(client->table, HANDLE_MODULE, module);
+		forget_functions_locked(m);
+		unlink_module_locked(m);
+		while ((range = wkr_ranges_take_owned(&client->ranges, m)))
+			free(range);
+	}
+	pthread_mutex_unlock(&client->lock);
+	if (!m)
+		return CUDA_ERROR_INVALID_HANDLE;
+	wkr_module_unref(m);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies that wait for the GPU. The lane looks at them between batches, so
+ * that no thread blocks in the driver on a client's behalf.
+ */
+#include <stdlib.h>
+
+#include "server/worker/call.h"
+
+/* Has work of these frames on that stream retired? */
+static bool
+stream_reached(const struct wkr_stream *stream, uint64_t seq)
+{
+	uint64_t oldest = wkr_stream_oldest(stream);
+
+	return !oldest || oldest > seq;
+}
+
+/* Does waiting for `what` include this stream? The legacy stream is also a
+ * barrier of its context's blocking streams. */
+static bool
+covers(enum wkr_scope scope, const void *object,
+       const struct wkr_stream *stream)
+{
+	const struct wkr_stream *asked = object;
+
+	switch (scope) {
+	case WKR_ALL:
+		return true;
+	case WKR_OF_GROUP:
+		return stream->group == object;
+	case WKR_OF_STREAM:
+		return stream == asked ||
+		       (asked->kind == WKR_STREAM_LEGACY &&
+			stream->group == asked->group &&
+			stream->kind != WKR_STREAM_NON_BLOCKING);
+	case WKR_OF_RECORD:
+		return false;
+	}
+	return false;
+}
+
+static bool
+is_reached(struct wkr_client *client, enum wkr_scope scope, const void *object,
+	   uint64_t seq)
+{
+	const struct wkr_record *record = object;
+
+	if (scope == WKR_OF_RECORD)
+		return wkr_ok(wkr.drv.cuEventQuery(record->event)) !=
+		       CUDA_ERROR_NOT_READY;
+	for (struct wkr_stream *s = client->streams; s; s = s->next)
+		if (covers(scope, object, s) && !stream_reached(s, seq))
+			return false;
+	return true;
+}
+
+/* The last frame, up to the call's own, whose work on the stream has retired:
+ * later ones may not have been issued. */
+static uint64_t
+reached(const struct wkr_pending *p)
+{
+	uint64_t oldest = wkr_stream_oldest(p->object);
+
+	return oldest && oldest <= p->seq ? oldest - 1 : p->seq;
+}
+
+static void
+answer(struct wkr_client *client, const struct wkr_pending *p)
+{
+	uint8_t out[8];
+	size_t size = 0;
+
+	if (p->fn == API_mpsStreamReached) {
+		uint64_t seq = reached(p);
+
+		for (; size < sizeof(out); size++)
+			out[size] = (uint8_t)(seq >> 8 * size);
+	}
+	wkr_client_publish(client);
+	wkr_print_collect(client);
+	wkr_reply(client, p->seq, p->slot, CUDA_SUCCESS, out, size, true);
+}
+
+CUresult
+wkr_defer(struct wkr_call *call, enum wkr_scope scope, const void *object)
+{
+	return wkr_defer_until(call, scope, object, call->seq);
+}
+
+CUresult
+wkr_defer_until(struct wkr_call *call, enum wkr_scope scope,
+		const void *object, uint64_t until)
+{
+	struct wkr_client *client = call->client;
+	struct wkr_pending *p, **end = &client->pending;
+
+	for (struct wkr_stream *s = client->streams; s; s = s->next)
+		if (covers(scope, object, s))
+			wkr_stream_fence(s);
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*p = (struct wkr_pending){
+		.scope = scope,
+		.object = object,
+		.seq = call->seq,
+		.until = until,
+		.slot = call->slot,
+		.fn = call->fn,
+	};
+	if (scope == WKR_OF_RECORD)
+		((struct wkr_record *)object)->refs++;
+	while (*end)
+		end = &(*end)->next;
+	*end = p;
+	return WKR_DEFERRED;
+}
+
+static void
+pending_free(struct wkr_pending *p)
+{
+	if (p->scope == WKR_OF_RECORD)
+		wkr_record_unref((struct wkr_record *)p->object);
+	free(p);
+}
+
+void
+wkr_pending_poll(struct wkr_client *client)
+{
+	struct wkr_pending **link = &client->pending, *p;
+
+	while ((p = *link)) {
+		if (!is_reached(client, p->scope, p->object, p->until)) {
+			link = &p->next;
+			continue;
+		}
+		*link = p->next;
+		answer(client, p);
+		pending_free(p);
+	}
+}
+
+void
+wkr_pending_drop(struct wkr_client *client)
+{
+	struct wkr_pending *p;
+
+	while ((p = client->pending)) {
+		client->pending = p->next;
+		pending_free(p);
+	}
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client's streams and events, and how it is known that work has retired.
+ * Used by lane threads only.
+ */
+#ifndef SERVER_WORKER_STREAM_H
+#define SERVER_WORKER_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wkr_driver.h"
+
+struct wkr_call;
+struct wkr_client;
+struct wkr_lane;
+
+/* Entries of one stream in the driver; the rest waits in the client's ring.
+ * An H200's stream takes 1,022 launches before the driver blocks, and an
+ * operation may come with a fence and a wait. */
+#define WKR_CREDIT 1020u
+/* With more active streams than this (of 32 hardware queues), a stream with
+ * anything queued behind its running operation would hold up others (fence.c):
+ * one operation each, and waits are over before they would be issued. */
+#define WKR_STREAMS_FREE 30u
+
+enum wkr_stream_kind {
+	WKR_STREAM_BLOCKING,
+	WKR_STREAM_NON_BLOCKING,
+	WKR_STREAM_LEGACY,
+	WKR_STREAM_PER_THREAD,
+	WKR_STREAM_KINDS
+};
+
+/* An event behind some operations: they have retired when it has. */
+struct wkr_fence {
+	struct wkr_fence *next;
+	CUevent event;
+	uint64_t operations; /* of the stream, up to here */
+	uint64_t entries;    /* likewise, this one included */
+	uint64_t first_seq;  /* of the oldest frame it covers */
+	uint64_t since_ns;   /* when that was issued */
+	uint64_t launches;   /* kernels among them */
+};
+
+/* One client context's streams, which its legacy stream orders. */
+struct wkr_group {
+	struct wkr_group *next;
+	uint64_t context;
+	struct wkr_stream *legacy;
+};
+
+struct wkr_stream {
+	CUstream native; /* first member (struct wkr_object); NULL
+			  * until the first operation */
+	struct wkr_stream *next;
+	struct wkr_client *client;
+	struct wkr_group *group;
+	uint64_t handle;
+	enum wkr_stream_kind kind;
+	int priority;
+	bool destroyed;			  /* by the client: ends when drained */
+	uint64_t issued, fenced, retired; /* operations */
+	uint64_t entries, entries_retired; /* places that all of them, fences
+					    * and waits take in the driver */
+	uint64_t first_seq, since_ns, launches; /* of what is not fenced */
+	bool turned; /* what is not fenced is of an earlier turn */
+	bool waited; /* or somebody waits for it */
+	uint64_t retired_ns; /* when something retired last */
+	uint64_t host_seq;   /* of the host function that holds it, or 0 */
+	uint64_t behind;     /* backlog.c */
+	struct wkr_fence *head, *tail;
+	uint64_t joined; /* what its legacy stream waits for already */
+	uint64_t seen;	 /* of its legacy stream, likewise */
+};
+
+/* One cuEventRecord, kept while somebody waits for it. */
+struct wkr_record {
+	CUevent event;
+	_Atomic uint32_t refs; /* graphs end in other threads */
+};
+
+struct wkr_event {
+	CUevent native; /* of record; first member */
+	struct wkr_record *record;
+	unsigned flags;
+	bool recorded;
+	bool fixed;	 /* a graph has it: always the same record */
+	uint64_t behind; /* backlog.c */
+};
+
+/* Are there more active streams than hardware queues? */
+bool wkr_is_crowded(void);
+/* Around every driver call that puts work on a stream. begin: 0, WKR_AGAIN
+ * when the stream has no credit, or an error; nothing has happened unless it
+ * is 0. */
+CUresult wkr_stream_begin(struct wkr_call *call, struct wkr_stream *stream);
+void wkr_stream_end(struct wkr_call *call, struct wkr_stream *stream,
+		    bool launch);
+/* Sequence number of the oldest unretired frame; 0 when there is none. */
+uint64_t wkr_stream_oldest(const struct wkr_stream *stream);
+static inline bool
+wkr_stream_is_idle(const struct wkr_stream *stream)
+{
+	return stream->issued == stream->retired;
+}
+
+/* fence.c. Before the stream's next operation: a fence if one is due. */
+void wkr_stream_part(struct wkr_stream *stream);
+/* Somebody waits for what the stream has: what comes next is kept apart. */
+void wkr_stream_fence(struct wkr_stream *stream);
+/* See what has retired; true when something has. */
+bool wkr_client_poll(struct wkr_client *client);
+/* At the end of a turn: what comes next is of another one. */
+void wkr_client_fence(struct wkr_client *client);
+/* Tell the client, and those who look for old work, how far it is. */
+void wkr_client_publish(struct wkr_client *client);
+struct wkr_fence *wkr_fence_take(struct wkr_lane *lane);
+void wkr_fence_give(struct wkr_lane *lane, struct wkr_fence *fence);
+
+/* Destroy what is drained, or all of it at the client's end. */
+void wkr_streams_reap(struct wkr_client *client);
+void wkr_streams_destroy(struct wkr_client *client);
+void wkr_record_unref(struct wkr_record *record);
+void wkr_event_free(struct wkr_event *event);
+struct wkr_group *wkr_group_find(struct wkr_client *client, uint64_t context);
+
+#endif

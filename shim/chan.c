@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames out.
+ *
+ * A message is laid down by hand, in the bytes that protobuf-c would parse
+ * from it: its fields are of fixed size but for the last, so packing is a
+ * store each, where protobuf-c's own packing costs more than the ring. Lengths
+ * take three bytes whatever they are, so that the payload's place is known
+ * before its size. tests/unit/check_chan.c has protobuf-c read them back.
+ *
+ * Arguments are packed before the lock is taken: only a copy into the ring
+ * happens under it, and a bad pointer of the host faults outside.
+ */
+#include "shim/chan_own.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "api_sigs.h"
+#include "proto/err.h"
+#include "shim/process.h"
+
+/* Tag bytes: field number << 3 | wire type (1: 8 bytes, 5: 4 bytes, 2: length
+ * and bytes). */
+#define TAG_SEQ 0x09
+#define CALL_FN 0x15
+#define CALL_SLOT 0x1d
+#define CALL_ARGS 0x22
+#define LAUNCH_HEAD 0x12
+#define LAUNCH_PARAMS 0x1a
+#define LAUNCH_ATTRS 0x22
+
+#define SEQ_AT (sizeof(struct frame_header) + 1)
+/* Header, then seq, fn, slot, and tag and length of args. */
+#define CALL_PREFIX (SEQ_AT + 8 + 5 + 5 + 4)
+/* Most calls are smaller; others go through malloc. */
+#define SMALL_CALL 512
+
+static uint8_t *
+put_u32(uint8_t *at, uint8_t tag, uint32_t value)
+{
+	*at++ = tag;
+	memcpy(at, &value, sizeof(value));
+	return at + sizeof(value);
+}
+
+static uint8_t *
+put_length(uint8_t *at, uint8_t tag, uint32_t size)
+{
+	*at++ = tag;
+	*at++ = (uint8_t)(size & 0x7f) | 0x80;
+	*at++ = (uint8_t)(size >> 7 & 0x7f) | 0x80;
+	*at++ = (uint8_t)(size >> 14);
+	return at;
+}
+
+static void
+put_header(uint8_t *at, enum frame_type type, enum shim_lane_kind lane,
+	   uint32_t size)
+{
+	struct frame_header header = {
+		.size = size - (uint32_t)sizeof(header),
+		.type = (uint8_t)type, .lane = (uint8_t)lane,
+	};
+
+	memcpy(at, &header, sizeof(header));
+	at[sizeof(header)] = TAG_SEQ;
+}
+
+CUresult
+shim_chan_sticky(const struct shim_chan *chan)
+{
+	return (CUresult)atomic_load_explicit(&chan->sticky,
+					      memory_order_acquire);
+}
+
+void
+shim_chan_fail(struct shim_chan *chan, CUresult code)
+{
+	uint32_t none = CUDA_SUCCESS;
+
+	atomic_compare_exchange_strong(&chan->sticky, &none, (uint32_t)code);
+}
+
+/* Wake the worker from its nap. It is enough that a byte is on its way: a
+ * full socket has plenty of them. */
+CUresult
+shim_chan_nudge(struct shim_chan *chan)
+{
+	static const struct frame_header nudge = { .type = FRAME_NUDGE };
+	int saved = errno;
+
+	if (!shim_fd_is_ours(&chan->data))
+		return shim_chan_health(chan);
+	sock_write(chan->data.fd, &nudge, sizeof(nudge), 0);
+	errno = saved;
+	return CUDA_SUCCESS;
+}
+
+/* The frame's bytes, with its number, at `at`. Caller holds the lock. */
+static void
+copy_frame_locked(struct shim_lane *lane, struct shim_frame *frame, uint8_t *at)
+{
+	frame->sent_seq = atomic_load_explicit(&lane->seq,
+					       memory_order_relaxed) + 1;
+	memcpy(frame->seq, &frame->sent_seq, sizeof(frame->sent_seq));
+	for (int i = 0; i < frame->nparts; i++) {
+		if (!frame->part[i].iov_len)
+			continue;
+		memcpy(at, frame->part[i].iov_base, frame->part[i].iov_len);
+		at += frame->part[i].iov_len;
+	}
+	/* Release: who reads this number (shim_chan_seq) and frees memory by
+	 * it has the frame before it in the ring. */
+	atomic_store_explicit(&lane->seq, frame->sent_seq,
+			      memory_order_release);
+}
+
+/* The ring is full, or others wait for it: leave the lock in between, so that
+ * callers of the other ring get by. Returns with the lock held. */
+static CUresult
+wait_room_locked(struct shim_chan *chan, struct shim_lane *lane, uint32_t size,
+		 void **out_at)
+{
+	uint64_t ticket = lane->next_ticket++;
+	struct shim_relax relax = {0};
+	CUresult r;
+
+	for (;;) {
+		pthread_mutex_unlock(&chan->lock);
+		r = shim_relax(chan, &relax);
+		pthread_mutex_lock(&chan->lock);
+		if (r != CUDA_SUCCESS)
+			return r;
+		if (lane->serving != ticket)
+			continue;
+		*out_at = ring_reserve(&lane->ring, size);
+		if (*out_at) {
+			lane->serving++;
+			return CUDA_SUCCESS;
+		}
+	}
+}
+
+static CUresult
+send_ring(struct shim_chan *chan, struct shim_frame *frame)
+{
+	struct shim_lane *lane = &chan->lanes[frame->lane];
+	CUresult r = CUDA_SUCCESS;
+	bool nudge = false;
+	void *at = NULL;
+
+	pthread_mutex_lock(&chan->lock);
+	if (lane->serving == lane->next_ticket)
+		at = ring_reserve(&lane->ring, frame->size);
+	if (!at)
+		r = wait_room_locked(chan, lane, frame->size, &at);
+	if (r == CUDA_SUCCESS) {
+		copy_frame_locked(lane, frame, at);
+		nudge = ring_commit(&lane->ring, frame->size);
+	}
+	pthread_mutex_unlock(&chan->lock);
+	return nudge ? shim_chan_nudge(chan) : r;
+}
+
+static CUresult
+send_frame(struct shim_chan *chan, struct shim_frame *frame)
+{
+	CUresult r = shim_chan_sticky(chan);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	return chan->no_ring ? shim_socket_send(chan, frame)
+			     : send_ring(chan, frame);
+}
+
+/*
+ * A Call frame in buf, or in *out_big when it does not fit there.
+ */
+static CUresult
+build_call(enum api_id id, uint32_t slot, void *const argv[], uint8_t *buf,
+	   uint8_t **out_big, struct shim_frame *frame)
+{
+	const struct wire_sig *sig = &api_sigs[id];
+	size_t room = SMALL_CALL - CALL_PREFIX;
+	uint8_t *at = buf;
+	long args = wire_pack_call(sig, argv, buf + CALL_PREFIX, room);
+
+	if (args < 0) {
+		buf = *out_big = malloc(CALL_PREFIX + WIRE_MAX_ARGS);
+		if (!buf)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		args = wire_pack_call(sig, argv, buf + CALL_PREFIX,
+				      WIRE_MAX_ARGS);
+		if (args < 0)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	frame->lane = sig->class_ == WIRE_SYNC_UNORDERED ? LANE_UNORDERED
+							 : LANE_ORDERED;
+	frame->size = (uint32_t)(CALL_PREFIX + (size_t)args);
+	frame->part[0] = (struct iovec){ buf, frame->size };
+	frame->nparts = 1;
+	frame->seq = buf + SEQ_AT;
+	put_header(buf, FRAME_CALL, frame->lane, frame->size);
+	at = put_u32(buf + SEQ_AT + 8, CALL_FN, (uint32_t)id);
+	at = put_u32(at, CALL_SLOT, slot);
+	put_length(at, CALL_ARGS, (uint32_t)args);
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+send_call(struct shim_chan *chan, enum api_id id, uint32_t slot,
+	  void *const argv[], struct shim_wait *wait)
+{
+	_cleanup_free_ uint8_t *big = NULL;
+	struct shim_frame frame = { .wait = wait };
+	uint8_t small[SMALL_CALL];
+	CUresult r = build_call(id, slot, argv, small, &big, &frame);
+
+	if (r == CUDA_SUCCESS)
+		r = send_frame(chan, &frame);
+	return r;
+}
+
+static CUresult
+take_slot(struct shim_chan *chan, uint8_t *out_slot)
+{
+	struct shim_relax relax = {0};
+	uint64_t free_slots = atomic_load_explicit(&chan->free_slots,
+						   memory_order_relaxed);
+
+	for (;;) {
+		if (!free_slots) {
+			CUresult r = shim_relax(chan, &relax);
+
+			if (r != CUDA_SUCCESS)
+				return r;
+			free_slots = atomic_load_explicit(
+				&chan->free_slots, memory_order_relaxed);
+			continue;
+		}
+		/* Acquire: pairs with give_slot; the last owner is done. */
+		if (atomic_compare_exchange_weak_explicit(
+				&chan->free_slots, &free_slots,
+				free_slots & (free_slots - 1),
+				memory_order_acquire, memory_order_relaxed))
+			break;
+	}
+	*out_slot = (uint8_t)__builtin_ctzll(free_slots);
+	return CUDA_SUCCESS;
+}
+
+static void
+give_slot(struct shim_chan *chan, uint8_t slot)
+{
+	atomic_fetch_or_explicit(&chan->free_slots, UINT64_C(1) << slot,
+				 memory_order_release);
+}
+
+CUresult
+shim_chan_begin(struct shim_chan *chan, enum api_id id, void *const argv[],
+		struct shim_wait *wait)
+{
+	CUresult r;
+
+	*wait = (struct shim_wait){0};
+	if (chan->no_ring)
+		return send_call(chan, id, 0, argv, wait);
+	r = take_slot(chan, &wait->slot);
+	if (r != CUDA_SUCCESS)
+		return r;
+	/* Made visible to the worker by the frame that names the slot. */
+	atomic_store_explicit(&chan->channel.slots[wait->slot].state,
+			      SLOT_PENDING, memory_order_relaxed);
+	r = send_call(chan, id, wait->slot, argv, NULL);
+	if (r != CUDA_SUCCESS)
+		give_slot(chan, wait->slot);
+	return r;
+}
+
+/* Until the worker has written the slot. */
+static CUresult
+wait_slot(struct shim_chan *chan, struct reply_slot *slot)
+{
+	uint32_t pending = SLOT_PENDING;
+	CUresult r;
+
+	if (shim_spin(&slot->state, SLOT_PENDING))
+		return CUDA_SUCCESS;
+	/* Acquire on failure: the worker's DONE publishes the reply. */
+	if (!atomic_compare_exchange_strong_explicit(
+			&slot->state, &pending, SLOT_WAITING,
+			memory_order_acq_rel, memory_order_acquire))
+		return CUDA_SUCCESS;
+	for (;;) {
+		shim_futex_wait(&slot->state, SLOT_WAITING, true);
+		if (atomic_load_explicit(&slot->state, memory_order_acquire) ==
+		    SLOT_DONE)
+			return CUDA_SUCCESS;
+		r = shim_chan_health(chan);
+		if (r != CUDA_SUCCESS)
+			return r;
+	}
+}
+
+static CUresult
+take_reply(struct shim_chan *chan, enum api_id id, void *const argv[],
+	   struct shim_wait *wait)
+{
+	struct reply_slot *slot;
+	CUresult r;
+
+	if (chan->no_ring) {
+		r = shim_socket_wait(chan, wait);
+		if (r == CUDA_SUCCESS)
+			r = shim_reply_take(id, argv, wait->frame, wait->size,
+					    &wait->text_left);
+		free(wait->frame);
+		return r;
+	}
+	slot = &chan->channel.slots[wait->slot];
+	r = wait_slot(chan, slot);
+	/* The slot of a lost worker stays taken: it may yet write there. */
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = shim_reply_take(id, argv, slot->data, slot->size,
+			    &wait->text_left);
+	give_slot(chan, wait->slot);
+	return r;
+}
+
+/* The calls that natively report what earlier work has done wrong. */
+static bool
+is_synchronising(enum api_id id)
+{
+	return id == API_mpsStreamSync || id == API_mpsContextSync ||
+	       id == API_mpsEventSync || id == API_mpsCopyOut;
+}
+
+CUresult
+shim_chan_end(struct shim_chan *chan, enum api_id id, void *const argv[],
+	      struct shim_wait *wait)
+{
+	CUresult r = take_reply(chan, id, argv, wait);
+	struct shim_wait more = *wait;
+
+	while (more.text_left && shim_chan_begin(chan, API_mpsFence, NULL,
+						 &more) == CUDA_SUCCESS)
+		take_reply(chan, API_mpsFence, NULL, &more);
+	/* The worker sets it when it is 0, we clear it: once each. */
+	if (r == CUDA_SUCCESS && is_synchronising(id) && atomic_load_explicit(
+			&chan->channel.page->late_error,
+			memory_order_relaxed))
+		r = (CUresult)atomic_exchange_explicit(
+			&chan->channel.page->late_error, 0,
+			memory_order_acq_rel);
+	return r;
+}
+
+CUresult
+shim_chan_call(struct shim_chan *chan, enum api_id id, void *const argv[])
+{
+	struct shim_wait wait;
+	CUresult r = shim_chan_begin(chan, id, argv, &wait);
+
+	return r == CUDA_SUCCESS ? shim_chan_end(chan, id, argv, &wait) : r;
+}
+
+CUresult
+shim_chan_post(struct shim_chan *chan, enum api_id id, void *const argv[])
+{
+	if (shim_process.perf & SHIM_NO_POST)
+		return shim_chan_call(chan, id, argv);
+	return send_call(chan, id, CHANNEL_NO_SLOT, argv, NULL);
+}
+
+CUresult
+shim_chan_launch(struct shim_chan *chan, const struct launch_head *head,
+		 const void *params, size_t params_size,
+		 const struct launch_attr *attrs)
+{
+	uint8_t first[SEQ_AT + 8 + 4 + sizeof(*head) + 4], last[4], *at;
+	size_t attrs_size = head->nattrs * sizeof(*attrs);
+	struct shim_frame frame = {
+		.lane = LANE_ORDERED, .seq = first + SEQ_AT, .nparts = 2,
+		.part = {
+			{ first, sizeof(first) },
+			{ (void *)(uintptr_t)params, params_size },
+			{ last, sizeof(last) },
+			{ (void *)(uintptr_t)attrs, attrs_size },
+		},
+	};
+	CUresult r;
+
+	if (params_size > LAUNCH_PARAMS_MAX || head->nattrs > LAUNCH_ATTRS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	frame.size = (uint32_t)(sizeof(first) + params_size);
+	if (attrs_size) {
+		frame.nparts = 4;
+		frame.size += (uint32_t)(sizeof(last) + attrs_size);
+		put_length(last, LAUNCH_ATTRS, (uint32_t)attrs_size);
+	}
+	put_header(first, FRAME_LAUNCH, LANE_ORDERED, frame.size);
+	at = put_length(first + SEQ_AT + 8, LAUNCH_HEAD, sizeof(*head));
+	memcpy(at, head, sizeof(*head));
+	put_length(at + sizeof(*head), LAUNCH_PARAMS, (uint32_t)params_size);
+	r = send_frame(chan, &frame);
+	/* A launch has no reply; a query behind it has. */
+	if (r == CUDA_SUCCESS && shim_process.perf & SHIM_NO_POST) {
+		void *argv[] = { (void *)(uintptr_t)&head->stream };
+
+		r = shim_chan_call(chan, API_mpsStreamQuery, argv);
+		if (r == CUDA_ERROR_NOT_READY)
+			r = CUDA_SUCCESS;
+	}
+	return r;
+}
+
+uint64_t
+shim_chan_seq(struct shim_chan *chan)
+{
+	return atomic_load_explicit(&chan->lanes[LANE_ORDERED].seq,
+				    memory_order_acquire);
+}
+
+uint64_t
+shim_chan_retired(struct shim_chan *chan)
+{
+	return atomic_load_explicit(&chan->channel.page->retired,
+				    memory_order_acquire);
+}
+
+void
+shim_chan_wait_issued(struct shim_chan *chan)
+{
+	uint64_t seq = shim_chan_seq(chan);
+	struct shim_relax relax = {0};
+
+	while (chan->no_ring && atomic_load_explicit(
+			&chan->channel.page->issued, memory_order_acquire) <
+	       seq && shim_relax(chan, &relax) == CUDA_SUCCESS)
+		;
+}
+
+CUresult
+shim_chan_fence(struct shim_chan *chan)
+{
+	return shim_chan_call(chan, API_mpsFence, NULL);
+}
+
+CUresult
+shim_chan_wait(struct shim_chan *chan, uint64_t seq)
+{
+	struct shim_relax relax = {0};
+	CUresult r = shim_chan_sticky(chan);
+
+	while (r == CUDA_SUCCESS && shim_chan_retired(chan) < seq)
+		r = shim_relax(chan, &relax);
+	return r;
+}
+
+int
+shim_chan_device(const struct shim_chan *chan)
+{
+	return chan->device;
+}
+
+struct shim_stage *
+shim_chan_stage(struct shim_chan *chan)
+{
+	return &chan->stage;
+}
+
+uint8_t *
+shim_chan_staging(struct shim_chan *chan)
+{
+	return chan->staging;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events. Creating, recording and destroying are posts; whether an event was
+ * ever recorded is known here, so that asking about a fresh one costs nothing.
+ */
+#include "shim/event.h"
+
+#include "shim/capture.h"
+#include "shim/chan.h"
+#include "shim/ctx.h"
+#include "shim/pool.h"
+#include "shim/stream.h"
+#include "shim_calls.h"
+#include "shim_impl.h"
+
+#define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | \
+		     CU_EVENT_INTERPROCESS)
+
+static struct shim_pool pool = SHIM_POOL(struct shim_event, next_free);
+
+static struct shim_event *
+find(CUevent handle)
+{
+	return shim_object_get(HANDLE_EVENT, (uintptr_t)handle);
+}
+
+CUresult
+shim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	struct shim_event *event;
+	CUresult r;
+
+	if (phEvent == NULL || Flags & ~(unsigned)EVENT_FLAGS ||
+	    (Flags & CU_EVENT_INTERPROCESS &&
+	     !(Flags & CU_EVENT_DISABLE_TIMING)))
+		return CUDA_ERROR_INVALID_VALUE;
+	event = shim_pool_take(&pool);
+	if (event == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	event->object.ctx = shim_current;
+	event->flags = Flags;
+	if (shim_object_add(HANDLE_EVENT, &event->object) != 0) {
+		shim_pool_give(&pool, event);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	r = call_mpsEventCreate(shim_current->chan, &event->object.handle,
+				Flags & ~(unsigned)CU_EVENT_INTERPROCESS);
+	if (r == CUDA_SUCCESS)
+		*phEvent = (CUevent)(uintptr_t)event->object.handle;
+	else if (shim_object_remove(HANDLE_EVENT, event->object.handle))
+		shim_pool_give(&pool, event);
+	return r;
+}
+
+CUresult
+shim_cuEventDestroy_v2(CUevent hEvent)
+{
+	uint64_t handle = (uintptr_t)hEvent;
+	struct shim_event *event = find(hEvent);
+	CUresult r;
+
+	if (event == NULL || atomic_exchange(&event->ended, true))
+		return CUDA_ERROR_INVALID_HANDLE;
+	shim_capture_event_gone(event);
+	/* First there, then here: see stream.c. */
+	r = call_mpsEventDestroy(event->object.ctx->chan, handle);
+	if (shim_object_remove(HANDLE_EVENT, handle))
+		shim_pool_give(&pool, event);
+	return r;
+}
+
+void
+shim_event_drop_context(struct shim_context *ctx)
+{
+	struct shim_event *event;
+	uint32_t cursor = 0;
+
+	while ((event = shim_object_next(HANDLE_EVENT, ctx, &cursor)))
+		shim_cuEventDestroy_v2(
+			(CUevent)(uintptr_t)event->object.handle);
+}
+
+void
+shim_event_recorded(struct shim_event *event)
+{
+	event->recorded = true;
+	if (atomic_load_explicit(&event->capture, memory_order_relaxed) != 0)
+		shim_capture_event_gone(event);
+}
+
+/* An external record or wait is a node of the captured graph. */
+static CUresult
+capture_external(struct shim_stream *stream, CUevent event, bool wait)
+{
+	struct shim_work work;
+	CUresult r = shim_work_event(event, wait, &work);
+
+	return r != CUDA_SUCCESS ? r : shim_capture_work(stream, &work);
+}
+
+CUresult
+shim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
+			    unsigned int flags)
+{
+	struct shim_event *event = find(hEvent);
+	struct shim_stream *stream;
+	CUresult r;
+
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (event == NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = shim_stream_find(hStream, shim_current, &stream);
+	if (r == CUDA_SUCCESS)
+		r = shim_capture_legacy(stream);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (event->object.ctx != stream->object.ctx)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (shim_stream_is_capturing(stream))
+		return flags ? capture_external(stream, hEvent, false) :
+			       shim_capture_record(stream, event);
+	/* An external record is an error outside of capture. */
+	if (flags != CU_EVENT_RECORD_DEFAULT)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = shim_room_take(stream, SHIM_ROOM_OTHER);
+	if (r == CUDA_SUCCESS)
+		r = call_mpsEventRecord(event->object.ctx->chan,
+					event->object.handle,
+					stream->object.handle, flags);
+	if (r == CUDA_SUCCESS)
+		shim_event_recorded(event);
+	return r;
+}
+
+CUresult
+shim_cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	return shim_cuEventRecordWithFlags(hEvent, hStream,
+					   CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult
+shim_cuEventQuery(CUevent hEvent)
+{
+	struct shim_event *event = find(hEvent);
+	CUresult r;
+
+	if (event == NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = shim_capture_ask_event(event, CUDA_ERROR_CAPTURED_EVENT);
+	if (r != CUDA_SUCCESS)
+		return r;
+	/* Never recorded counts as complete. */
+	return event->recorded ?
+	       call_mpsEventQuery(event->object.ctx->chan,
+				  event->object.handle) : CUDA_SUCCESS;
+}
+
+CUresult
+shim_cuEventSynchronize(CUevent hEvent)
+{
+	struct shim_event *event = find(hEvent);
+	CUresult r;
+
+	if (event == NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = shim_capture_ask_event(event, CUDA_ERROR_INVALID_VALUE);
+	if (r != CUDA_SUCCESS)
+		return r;
+	return event->recorded ?
+	       call_mpsEventSync(event->object.ctx->chan,
+				 event->object.handle) : CUDA_SUCCESS;
+}
+
+CUresult
+shim_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct shim_event *start = find(hStart), *end = find(hEnd);
+
+	if (pMilliseconds == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (start == NULL || end == NULL || !start->recorded ||
+	    !end->recorded ||
+	    (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING ||
+	    start->object.ctx->chan != end->object.ctx->chan)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return call_mpsEventElapsed(start->object.ctx->chan,
+				    start->object.handle, end->object.handle,
+				    pMilliseconds);
+}
+
+CUresult
+shim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	struct shim_event *event = find(hEvent);
+	struct shim_stream *stream;
+	CUresult r;
+
+	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (event == NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = shim_stream_find(hStream, shim_current, &stream);
+	if (r == CUDA_SUCCESS)
+		r = shim_capture_legacy(stream);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (event->capture != 0 && !(Flags & CU_EVENT_WAIT_EXTERNAL))
+		return shim_capture_join(stream, event);
+	if (shim_stream_is_capturing(stream))
+		return Flags & CU_EVENT_WAIT_EXTERNAL ?
+		       capture_external(stream, hEvent, true) :
+		       shim_capture_isolated(stream);
+	if (!event->recorded)
+		return CUDA_SUCCESS;
+	if (event->object.ctx->chan == stream->object.ctx->chan) {
+		r = shim_room_take(stream, SHIM_ROOM_OTHER);
+		return r != CUDA_SUCCESS ? r :
+		       call_mpsStreamWait(stream->object.ctx->chan,
+					  stream->object.handle,
+					  event->object.handle, Flags);
+	}
+	/* Two workers have no stream in common: wait here. */
+	return call_mpsEventSync(event->object.ctx->chan,
+				 event->object.handle);
+}

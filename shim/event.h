@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events as the client sees them.
+ * Used by streams, launches and context teardown.
+ */
+#ifndef SHIM_EVENT_H
+#define SHIM_EVENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "api_cuda.h"
+#include "shim/graph.h"
+#include "shim/object.h"
+
+struct shim_context;
+
+struct shim_event {
+	struct shim_object object;
+	unsigned int flags;
+	_Atomic bool recorded;  /* ever */
+	_Atomic bool ended;     /* being destroyed */
+	/* Recorded last in this capture, at these places of its graph; the
+	 * latter are guarded by shim_graph_lock. */
+	_Atomic uint64_t capture;
+	struct shim_edges captured;
+	void *next_free;        /* pool's */
+};
+
+/* The event is being recorded outside of any capture. */
+void shim_event_recorded(struct shim_event *event);
+/* Destroy every event of a context. */
+void shim_event_drop_context(struct shim_context *ctx);
+
+#endif

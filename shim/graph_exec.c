@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From nodes to what is sent: children and host steps taken apart.
+ */
+#include "shim/graph_exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/ctx.h"
+#include "shim/mem.h"
+
+#define NONE UINT32_MAX
+
+struct flattening {
+	struct shim_flat *flat;
+	struct shim_context *ctx;
+};
+
+/* ---- items and edges ---- */
+
+static CUresult
+add_item(struct shim_flat *flat, enum shim_item_kind kind,
+	 struct shim_node *node, uint32_t *out)
+{
+	struct shim_item *grown;
+
+	if (flat->count == flat->room) {
+		uint32_t room = flat->room ? flat->room * 2 : 16;
+
+		if (flat->count >= GRAPH_NODES_MAX)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		grown = realloc(flat->items, room * sizeof(*grown));
+		if (grown == NULL)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		flat->items = grown;
+		flat->room = room;
+	}
+	grown = &flat->items[flat->count];
+	memset(grown, 0, sizeof(*grown));
+	grown->kind = kind;
+	grown->node = node;
+	*out = flat->count++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+add_edge(struct shim_flat *flat, uint32_t from, uint32_t to,
+	 const CUgraphEdgeData *data)
+{
+	struct shim_item_edge *grown;
+
+	if (flat->nedges == flat->edges_room) {
+		uint32_t room = flat->edges_room ? flat->edges_room * 2 : 16;
+
+		grown = realloc(flat->edges, room * sizeof(*grown));
+		if (grown == NULL)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		flat->edges = grown;
+		flat->edges_room = room;
+	}
+	grown = &flat->edges[flat->nedges++];
+	memset(grown, 0, sizeof(*grown));
+	grown->from = from;
+	grown->to = to;
+	if (data != NULL)
+		grown->data = *data;
+	return CUDA_SUCCESS;
+}
+
+/* ---- copies with an end that the worker does not reach ---- */
+
+static void
+pack_src(struct graph_copy *c, uint64_t base)
+{
+	c->src = base;
+	c->src_pitch = c->width;
+	c->src_height = c->height;
+}
+
+static void
+pack_dst(struct graph_copy *c, uint64_t base)
+{
+	c->dst = base;
+	c->dst_pitch = c->width;
+	c->dst_height = c->height;
+}
+
+/* Into bounce memory here, and on from there, or the other way round. */
+static CUresult
+split_copy(struct flattening *f, struct shim_node *node,
+	   const struct graph_copy *whole, bool from_here, uint32_t *out_first,
+	   uint32_t *out_last)
+{
+	struct shim_item *items;
+	uint32_t first, last;
+	void *bounce;
+	CUresult r;
+
+	r = shim_host_alloc(f->ctx, whole->width * whole->height *
+			    whole->depth, 0, &bounce);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = add_item(f->flat, from_here ? ITEM_HOST_COPY : ITEM_COPY, node,
+		     &first);
+	if (r == CUDA_SUCCESS)
+		r = add_item(f->flat, from_here ? ITEM_COPY : ITEM_HOST_COPY,
+			     node, &last);
+	if (r == CUDA_SUCCESS)
+		r = add_edge(f->flat, first, last, NULL);
+	if (r != CUDA_SUCCESS) {
+		shim_host_free(bounce);
+		return r;
+	}
+	items = f->flat->items;
+	items[first].copy = items[last].copy = *whole;
+	pack_dst(&items[first].copy, (uintptr_t)bounce);
+	pack_src(&items[last].copy, (uintptr_t)bounce);
+	items[from_here ? first : last].bounce = bounce;
+	*out_first = first;
+	*out_last = last;
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+flatten_copy(struct flattening *f, struct shim_node *node, uint32_t *first,
+	     uint32_t *last)
+{
+	struct graph_copy whole;
+	unsigned int flags;
+	CUresult r = shim_copy_linear(&node->work.copy, &whole, &flags);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (flags == GRAPH_SRC_PAGEABLE || flags == GRAPH_DST_PAGEABLE)
+		return split_copy(f, node, &whole, flags == GRAPH_SRC_PAGEABLE,
+				  first, last);
+	r = add_item(f->flat, flags == 0 ? ITEM_NODE : ITEM_HOST_COPY, node,
+		     first);
+	*last = *first;
+	if (r == CUDA_SUCCESS)
+		f->flat->items[*first].copy = whole;
+	return r;
+}
+
+/* ---- graphs ---- */
+
+static CUresult flatten(struct flattening *f, const struct shim_graph *graph,
+			uint32_t entry, uint32_t exit);
+
+static CUresult
+flatten_child(struct flattening *f, struct shim_node *node, uint32_t *first,
+	      uint32_t *last)
+{
+	CUresult r = add_item(f->flat, ITEM_EMPTY, node, first);
+
+	if (r == CUDA_SUCCESS)
+		r = add_item(f->flat, ITEM_EMPTY, node, last);
+	if (r == CUDA_SUCCESS)
+		r = add_edge(f->flat, *first, *last, NULL);
+	return r != CUDA_SUCCESS ? r :
+	       flatten(f, node->work.child, *first, *last);
+}
+
+static CUresult
+flatten_node(struct flattening *f, struct shim_node *node, uint32_t *first,
+	     uint32_t *last)
+{
+	CUresult r;
+
+	switch (node->work.type) {
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return flatten_copy(f, node, first, last);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return flatten_child(f, node, first, last);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		r = add_item(f->flat, ITEM_HOST, node, first);
+		break;
+	default:
+		r = add_item(f->flat, ITEM_NODE, node, first);
+		break;
+	}
+	*last = *first;
+	return r;
+}
+
+/* Edge data mean something between two nodes only, not where one of them has
+ * become several items. */
+static CUresult
+flatten_edges(struct flattening *f, const struct shim_node *node,
+	      const uint32_t *first, const uint32_t *last, uint8_t *followed)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (uint32_t k = 0; k < node->deps.count && r == CUDA_SUCCESS; k++) {
+		const struct shim_edge *edge = &node->deps.items[k];
+		uint32_t from = last[edge->from->index];
+		uint32_t to = first[node->index];
+		bool plain = f->flat->items[from].kind != ITEM_NODE ||
+			     f->flat->items[to].kind != ITEM_NODE;
+
+		followed[edge->from->index] = 1;
+		r = add_edge(f->flat, from, to, plain ? NULL : &edge->data);
+	}
+	return r;
+}
+
+static CUresult
+flatten_with(struct flattening *f, const struct shim_graph *graph,
+	     uint32_t entry, uint32_t exit, uint32_t *first, uint32_t *last,
+	     uint8_t *followed)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < graph->count && r == CUDA_SUCCESS; i++)
+		r = flatten_node(f, graph->nodes[i], &first[i], &last[i]);
+	for (uint32_t i = 0; i < graph->count && r == CUDA_SUCCESS; i++) {
+		r = flatten_edges(f, graph->nodes[i], first, last, followed);
+		if (r == CUDA_SUCCESS && entry != NONE &&
+		    graph->nodes[i]->deps.count == 0)
+			r = add_edge(f->flat, entry, first[i], NULL);
+	}
+	for (uint32_t i = 0; i < graph->count && r == CUDA_SUCCESS; i++) {
+		if (exit != NONE && !followed[i])
+			r = add_edge(f->flat, last[i], exit, NULL);
+	}
+	return r;
+}
+
+static CUresult
+flatten(struct flattening *f, const struct shim_graph *graph, uint32_t entry,
+	uint32_t exit)
+{
+	uint32_t *first = calloc(graph->count + 1, sizeof(*first));
+	uint32_t *last = calloc(graph->count + 1, sizeof(*last));
+	uint8_t *followed = calloc(graph->count + 1, 1);
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (first != NULL && last != NULL && followed != NULL)
+		r = flatten_with(f, graph, entry, exit, first, last, followed);
+	free(first);
+	free(last);
+	free(followed);
+	return r;
+}
+
+/* ---- depths ---- */
+
+static bool
+is_host(const struct shim_item *item)
+{
+	return item->kind == ITEM_HOST || item->kind == ITEM_HOST_COPY;
+}
+
+/* For each item, where its outgoing edges begin in `out`. */
+static void
+sort_edges(const struct shim_flat *flat, uint32_t *begin, uint32_t *out)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < flat->nedges; i++)
+		begin[flat->edges[i].from]++;
+	for (uint32_t i = 0; i < flat->count; i++) {
+		uint32_t n = begin[i];
+
+		begin[i] = at;
+		at += n;
+	}
+	begin[flat->count] = at;
+	/* Filled from the end: begin[] would move otherwise. */
+	for (uint32_t i = 0; i < flat->nedges; i++)
+		out[begin[flat->edges[i].from]++] = i;
+	for (uint32_t i = flat->count; i > 0; i--)
+		begin[i] = begin[i - 1];
+	begin[0] = 0;
+}
+
+/* In an order in which every item comes after what it depends on. Returns
+ * how many there are in it: all, or there is a circle. */
+static uint32_t
+walk(struct shim_flat *flat, const uint32_t *begin, const uint32_t *out,
+     uint32_t *waits, uint32_t *queue)
+{
+	uint32_t head = 0, tail = 0;
+
+	for (uint32_t i = 0; i < flat->nedges; i++)
+		waits[flat->edges[i].to]++;
+	for (uint32_t i = 0; i < flat->count; i++) {
+		if (waits[i] == 0)
+			queue[tail++] = i;
+	}
+	while (head < tail) {
+		const struct shim_item *item = &flat->items[queue[head]];
+		uint32_t depth = item->depth + is_host(item);
+
+		for (uint32_t k = begin[queue[head]];
+		     k < begin[queue[head] + 1]; k++) {
+			uint32_t to = flat->edges[out[k]].to;
+
+			if (flat->items[to].depth < depth)
+				flat->items[to].depth = depth;
+			if (--waits[to] == 0)
+				queue[tail++] = to;
+		}
+		head++;
+	}
+	return tail;
+}
+
+static CUresult
+find_depths(struct shim_flat *flat)
+{
+	uint32_t *begin = calloc(flat->count + 1, sizeof(*begin));
+	uint32_t *out = calloc(flat->nedges + 1, sizeof(*out));
+	uint32_t *waits = calloc(flat->count + 1, sizeof(*waits));
+	uint32_t *queue = calloc(flat->count + 1, sizeof(*queue));
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (begin != NULL && out != NULL && waits != NULL && queue != NULL) {
+		sort_edges(flat, begin, out);
+		r = walk(flat, begin, out, waits, queue) == flat->count ?
+		    CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	}
+	free(begin);
+	free(out);
+	free(waits);
+	free(queue);
+	return r;
+}
+
+static CUresult
+number(struct shim_flat *flat)
+{
+	uint32_t *next;
+
+	for (uint32_t i = 0; i < flat->count; i++) {
+		if (flat->items[i].depth >= flat->depths)
+			flat->depths = flat->items[i].depth + 1;
+		flat->has_host |= is_host(&flat->items[i]);
+		flat->has_events |= flat->items[i].node->work.type ==
+				    CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+	}
+	if (flat->depths == 0)
+		flat->depths = 1;
+	next = calloc(flat->depths, sizeof(*next));
+	if (next == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < flat->count; i++) {
+		struct shim_item *item = &flat->items[i];
+
+		if (!is_host(item))
+			item->index = next[item->depth]++;
+	}
+	free(next);
+	return CUDA_SUCCESS;
+}
+
+/* ---- the whole ---- */
+
+void
+shim_flat_free(struct shim_flat *flat)
+{
+	for (uint32_t i = 0; i < flat->count; i++) {
+		if (flat->items[i].bounce != NULL)
+			shim_host_free(flat->items[i].bounce);
+	}
+	free(flat->items);
+	free(flat->edges);
+	*flat = (struct shim_flat){0};
+}
+
+CUresult
+shim_flat_make(const struct shim_graph *graph, struct shim_context *ctx,
+	       struct shim_flat *out)
+{
+	struct flattening f = { .flat = out, .ctx = ctx };
+	CUresult r;
+
+	*out = (struct shim_flat){0};
+	r = flatten(&f, graph, NONE, NONE);
+	if (r == CUDA_SUCCESS)
+		r = find_depths(out);
+	if (r == CUDA_SUCCESS)
+		r = number(out);
+	if (r != CUDA_SUCCESS)
+		shim_flat_free(out);
+	return r;
+}
+
+void
+shim_copy_rows(const struct graph_copy *c)
+{
+	for (uint64_t z = 0; z < c->depth; z++) {
+		for (uint64_t y = 0; y < c->height; y++) {
+			uint64_t to = (z * c->dst_height + y) * c->dst_pitch;
+			uint64_t from = (z * c->src_height + y) * c->src_pitch;
+
+			memmove((void *)(uintptr_t)(c->dst + to),
+				(const void *)(uintptr_t)(c->src + from),
+				c->width);
+		}
+	}
+}

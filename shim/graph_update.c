@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An executable graph takes over another graph, or another child. What the
+ * driver can update in place it does; the rest is built anew and takes the old
+ * one's place.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/chan.h"
+#include "shim/ctx.h"
+#include "shim/graph_exec.h"
+#include "shim_calls.h"
+#include "shim_impl.h"
+
+/* ---- rebuilding ---- */
+
+/* A clone of a clone goes by the names that the program knows. */
+static void
+pass_names(struct shim_graph *to, const struct shim_graph *from)
+{
+	for (uint32_t i = 0; i < to->count && i < from->count; i++) {
+		to->nodes[i]->origin = from->nodes[i]->origin;
+		if (to->nodes[i]->work.type == CU_GRAPH_NODE_TYPE_GRAPH &&
+		    from->nodes[i]->work.type == CU_GRAPH_NODE_TYPE_GRAPH)
+			pass_names(to->nodes[i]->work.child,
+				   from->nodes[i]->work.child);
+	}
+}
+
+/* Takes source over, on failure too. It has the shape of the old one. */
+static CUresult
+rebuild(struct shim_exec *exec, struct shim_graph *source)
+{
+	struct shim_segment **segments = NULL, **old_segments;
+	struct shim_graph *old = exec->source;
+	struct shim_flat flat, old_flat = exec->flat;
+	CUresult r;
+
+	r = shim_flat_make(source, exec->object.ctx, &flat);
+	if (r == CUDA_SUCCESS) {
+		for (uint32_t i = 0; flat.count == old_flat.count &&
+		     i < flat.count; i++)
+			flat.items[i].disabled = old_flat.items[i].disabled;
+		r = shim_segments_make(exec->chan, &flat, exec->flags,
+				       &segments);
+		if (r != CUDA_SUCCESS)
+			shim_flat_free(&flat);
+	}
+	if (r == CUDA_SUCCESS && flat.has_host && exec->order == NULL)
+		r = shim_cuEventCreate(&exec->order, CU_EVENT_DISABLE_TIMING);
+	if (r != CUDA_SUCCESS) {
+		if (segments != NULL) {
+			shim_segments_end(exec->chan, segments, flat.depths);
+			shim_flat_free(&flat);
+		}
+		pthread_mutex_lock(&shim_graph_lock);
+		shim_graph_free_locked(source);
+		pthread_mutex_unlock(&shim_graph_lock);
+		return r;
+	}
+	old_segments = exec->segments;
+	exec->segments = segments;
+	exec->flat = flat;
+	exec->source = source;
+	shim_segments_end(exec->chan, old_segments, old_flat.depths);
+	pthread_mutex_lock(&shim_graph_lock);
+	shim_graph_free_locked(old);
+	pthread_mutex_unlock(&shim_graph_lock);
+	/* The host steps of a launch under way still use its memory. */
+	if (old_flat.has_host && exec->launched)
+		call_mpsEventSync(exec->chan, (uintptr_t)exec->order);
+	shim_flat_free(&old_flat);
+	return CUDA_SUCCESS;
+}
+
+/* ---- a child ---- */
+
+static bool
+same_shape(const struct shim_graph *a, const struct shim_graph *b,
+	   const struct shim_node **out_node, CUgraphExecUpdateResult *out)
+{
+	*out_node = NULL;
+	*out = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+	if (a->count != b->count)
+		return false;
+	for (uint32_t i = 0; i < a->count; i++) {
+		const struct shim_node *x = a->nodes[i], *y = b->nodes[i];
+
+		*out_node = y;
+		if (x->deps.count != y->deps.count)
+			return false;
+		for (uint32_t k = 0; k < x->deps.count; k++) {
+			if (x->deps.items[k].from->index !=
+			    y->deps.items[k].from->index)
+				return false;
+		}
+		if (x->work.type != y->work.type) {
+			*out = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+			return false;
+		}
+		if (x->work.type == CU_GRAPH_NODE_TYPE_GRAPH &&
+		    !same_shape(x->work.child, y->work.child, out_node, out))
+			return false;
+	}
+	*out_node = NULL;
+	*out = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+	return true;
+}
+
+/* The whole source again, with another graph in the child's place. */
+static CUresult
+replace_child(struct shim_exec *exec, const struct shim_node *node,
+	      CUgraph handle, struct shim_graph **out)
+{
+	struct shim_graph *copy = NULL, *child = NULL;
+	const struct shim_graph *fresh;
+	const struct shim_node *bad;
+	CUgraphExecUpdateResult result;
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&shim_graph_lock);
+	fresh = shim_graph_get_locked(handle);
+	if (fresh != NULL && node->graph == exec->source &&
+	    same_shape(node->work.child, fresh, &bad, &result)) {
+		copy = shim_graph_clone_locked(exec->source, exec->object.ctx,
+					       false);
+		child = shim_graph_clone_locked(fresh, exec->object.ctx,
+						false);
+		r = copy == NULL || child == NULL ?
+		    CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	}
+	if (r == CUDA_SUCCESS) {
+		struct shim_work *work = &copy->nodes[node->index]->work;
+
+		pass_names(copy, exec->source);
+		pass_names(child, node->work.child);
+		shim_graph_free_locked(work->child);
+		work->child = child;
+		child->child = true;
+		*out = copy;
+	} else {
+		shim_graph_free_locked(copy);
+		shim_graph_free_locked(child);
+	}
+	pthread_mutex_unlock(&shim_graph_lock);
+	return r;
+}
+
+CUresult
+shim_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec,
+					CUgraphNode hNode, CUgraph childGraph)
+{
+	struct shim_exec *exec = shim_exec_get(hGraphExec);
+	struct shim_graph *source;
+	struct shim_item *item;
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	if (exec == NULL)
+		return r;
+	pthread_mutex_lock(&exec->lock);
+	item = shim_exec_item(exec, hNode, CU_GRAPH_NODE_TYPE_GRAPH);
+	if (item != NULL)
+		r = replace_child(exec, item->node, childGraph, &source);
+	if (item != NULL && r == CUDA_SUCCESS)
+		r = rebuild(exec, source);
+	pthread_mutex_unlock(&exec->lock);
+	shim_exec_put(exec);
+	return r;
+}
+
+/* ---- the whole ---- */
+
+struct update {
+	struct shim_graph *source;     /* clone of the new graph */
+	CUgraphExecUpdateResult result;
+	uint64_t bad;                  /* id of the node at fault */
+};
+
+static CUresult
+compare(struct shim_exec *exec, CUgraph handle, struct update *u)
+{
+	const struct shim_node *bad;
+	const struct shim_graph *graph;
+	CUresult r = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&shim_graph_lock);
+	graph = shim_graph_get_locked(handle);
+	if (graph == NULL || graph->capturing) {
+		r = CUDA_ERROR_INVALID_VALUE;
+	} else if (!same_shape(exec->source, graph, &bad, &u->result)) {
+		u->bad = bad == NULL ? 0 : bad->id;
+		r = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	} else {
+		u->source = shim_graph_clone_locked(graph, exec->object.ctx,
+						    false);
+		if (u->source == NULL)
+			r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&shim_graph_lock);
+	return r;
+}
+
+/* One segment each: the driver knows best what it can update in place. */
+static CUresult
+update_driver(struct shim_exec *exec, struct shim_flat *flat,
+	      struct update *u)
+{
+	struct shim_segment *fresh = NULL;
+	uint32_t result = CU_GRAPH_EXEC_UPDATE_SUCCESS, node = UINT32_MAX;
+	CUresult r = shim_segment_send(exec->chan, flat, 0, &fresh);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = call_mpsGraphUpdate(exec->chan, exec->segments[0]->object.handle,
+				fresh->object.handle, &result, &node);
+	u->result = (CUgraphExecUpdateResult)result;
+	if (r != CUDA_SUCCESS && node < flat->count)
+		u->bad = flat->items[node].node->origin;
+	/* Updated or not, it has served. */
+	shim_segment_drop(exec->chan, fresh);
+	return r;
+}
+
+static void
+adopt(struct shim_exec *exec, struct shim_flat *flat, struct update *u)
+{
+	struct shim_graph *old = exec->source;
+
+	for (uint32_t i = 0; i < flat->count; i++)
+		flat->items[i].disabled = exec->flat.items[i].disabled;
+	pthread_mutex_lock(&shim_graph_lock);
+	pass_names(u->source, old);
+	shim_flat_free(&exec->flat);
+	exec->flat = *flat;
+	exec->source = u->source;
+	shim_graph_free_locked(old);
+	pthread_mutex_unlock(&shim_graph_lock);
+}
+
+static CUresult
+update(struct shim_exec *exec, CUgraph graph, struct update *u)
+{
+	struct shim_flat flat;
+	CUresult r = compare(exec, graph, u);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = shim_flat_make(u->source, exec->object.ctx, &flat);
+	if (r == CUDA_SUCCESS && (flat.has_host || exec->flat.has_host ||
+				  flat.count == 0)) {
+		shim_flat_free(&flat);
+		pthread_mutex_lock(&shim_graph_lock);
+		pass_names(u->source, exec->source);
+		pthread_mutex_unlock(&shim_graph_lock);
+		return rebuild(exec, u->source);
+	}
+	if (r == CUDA_SUCCESS) {
+		r = update_driver(exec, &flat, u);
+		if (r == CUDA_SUCCESS) {
+			adopt(exec, &flat, u);
+			return r;
+		}
+		shim_flat_free(&flat);
+	}
+	pthread_mutex_lock(&shim_graph_lock);
+	shim_graph_free_locked(u->source);
+	pthread_mutex_unlock(&shim_graph_lock);
+	return r;
+}
+
+/* The node of the new graph that an id means. */
+static CUgraphNode
+name_node(CUgraph handle, uint64_t id)
+{
+	struct shim_graph *graph;
+	CUgraphNode name = NULL;
+
+	pthread_mutex_lock(&shim_graph_lock);
+	graph = shim_graph_get_locked(handle);
+	for (uint32_t i = 0; graph != NULL && id != 0 && i < graph->count; i++)
+		if (graph->nodes[i]->id == id)
+			name = shim_node_handle_locked(graph->nodes[i]);
+	pthread_mutex_unlock(&shim_graph_lock);
+	return name;
+}
+
+CUresult
+shim_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
+			  CUgraphExecUpdateResultInfo *resultInfo)
+{
+	struct update u = { .result = CU_GRAPH_EXEC_UPDATE_SUCCESS };
+	struct shim_exec *exec;
+	CUresult r;
+
+	if (resultInfo == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	exec = shim_exec_get(hGraphExec);
+	if (exec == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&exec->lock);
+	r = update(exec, hGraph, &u);
+	pthread_mutex_unlock(&exec->lock);
+	shim_exec_put(exec);
+	memset(resultInfo, 0, sizeof(*resultInfo));
+	if (r != CUDA_SUCCESS && u.result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
+		u.result = CU_GRAPH_EXEC_UPDATE_ERROR;
+	resultInfo->result = u.result;
+	resultInfo->errorNode = name_node(hGraph, u.bad);
+	return r;
+}
+
+CUresult
+shim_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
+		       CUgraphNode *hErrorNode_out,
+		       CUgraphExecUpdateResult *updateResult_out)
+{
+	CUgraphExecUpdateResultInfo info;
+	CUresult r;
+
+	if (updateResult_out == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = shim_cuGraphExecUpdate_v2(hGraphExec, hGraph, &info);
+	*updateResult_out = info.result;
+	if (hErrorNode_out != NULL)
+		*hErrorNode_out = info.errorNode;
+	return r;
+}

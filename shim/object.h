@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process's handle table: what the opaque handles of the API refer to.
+ * Used by everything in shim/ that mints or takes a handle.
+ *
+ * Look-ups take no lock. Objects begin with struct shim_object and are kept
+ * for the life of the process once removed (a racing look-up may still hold
+ * one; natively that is undefined, here it must not crash the host), unless
+ * their owner knows better.
+ */
+#ifndef SHIM_OBJECT_H
+#define SHIM_OBJECT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "proto/handle.h"
+
+struct shim_context;
+
+/* First member of every object that has a handle. */
+struct shim_object {
+	uint64_t handle;
+	struct shim_context *ctx;   /* NULL: belongs to no context */
+};
+
+/* Mint object->handle. 0, -ENOMEM, -ENFILE. */
+int shim_object_add(enum handle_kind kind, struct shim_object *object);
+/* NULL unless handle is live and of this kind. */
+void *shim_object_get(enum handle_kind kind, uint64_t handle);
+/* Forget the handle: its object, now the caller's alone to end, or NULL. Of
+ * two racing callers one gets NULL. */
+void *shim_object_remove(enum handle_kind kind, uint64_t handle);
+/*
+ * Walk the objects of one context and kind; start with *cursor 0.
+ * NULL at the end. Safe against concurrent adds and removes.
+ */
+void *shim_object_next(enum handle_kind kind, struct shim_context *ctx,
+		       uint32_t *cursor);
+uint32_t shim_object_count(enum handle_kind kind);
+
+#endif

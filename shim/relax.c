@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting, and finding out that it is in vain.
+ *
+ * A wait first spins, because a reply takes a quarter of a microsecond and a
+ * sleep fifteen, then sleeps in slices of at most 100 ms. Between slices it
+ * looks whether worker and broker still live: a lost one ends every wait
+ * within a second, and nothing here waits without such an end.
+ */
+#include "shim/chan_own.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/log.h"
+#include "shim/process.h"
+
+#define SLICE_NS 100000000L
+#define SPIN_TURNS 64u
+#define NAP_MIN_NS UINT64_C(20000)
+#define NAP_SHIFT_MAX 5u             /* up to 0.64 ms */
+#define WARN_NS UINT64_C(10000000000)
+/* For the reason of a worker's end: 300 ms in all. */
+#define REASON_NS UINT64_C(10000000)
+#define REASON_TRIES 30
+
+uint64_t
+shim_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void
+shim_nap(uint64_t ns)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(ns / 1000000000u),
+		.tv_nsec = (long)(ns % 1000000000u),
+	};
+	int saved = errno;
+
+	syscall(SYS_nanosleep, &ts, NULL);
+	errno = saved;
+}
+
+static inline void
+cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+bool
+shim_spin(_Atomic uint32_t *word, uint32_t value)
+{
+	uint64_t end = 0;
+
+	for (;;) {
+		for (int i = 0; i < 32; i++) {
+			if (atomic_load_explicit(word, memory_order_acquire) !=
+			    value)
+				return true;
+			cpu_relax();
+		}
+		if (!end)
+			end = shim_now_ns() + shim_process.spin_ns;
+		else if (shim_now_ns() >= end)
+			return false;
+	}
+}
+
+void
+shim_futex_wait(_Atomic uint32_t *word, uint32_t value, bool shared)
+{
+	struct timespec slice = { .tv_nsec = SLICE_NS };
+	int saved = errno;
+
+	syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE,
+		value, &slice, NULL, 0);
+	errno = saved;
+}
+
+void
+shim_futex_wake(_Atomic uint32_t *word, int count, bool shared)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE,
+		count, NULL, NULL, 0);
+	errno = saved;
+}
+
+/* Its end is seen before its reason, which it or the broker writes. */
+static CUresult
+why_worker_died(struct shim_chan *chan)
+{
+	uint32_t dead;
+
+	for (int i = 0; i < REASON_TRIES; i++) {
+		dead = atomic_load_explicit(&chan->channel.page->dead,
+					    memory_order_acquire);
+		if (dead)
+			return (CUresult)dead;
+		shim_nap(REASON_NS);
+	}
+	return CUDA_ERROR_LAUNCH_FAILED;
+}
+
+CUresult
+shim_chan_health(struct shim_chan *chan)
+{
+	/* Acquire: whatever the worker wrote before it gave up is seen. */
+	uint32_t dead = atomic_load_explicit(&chan->channel.page->dead,
+					     memory_order_acquire);
+	CUresult r = shim_chan_sticky(chan);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (dead) {
+		shim_chan_fail(chan, (CUresult)dead);
+	} else if (!shim_broker_alive()) {
+		shim_process_fail(CUDA_ERROR_MPS_RPC_FAILURE,
+				  "the broker is gone");
+		shim_chan_fail(chan, CUDA_ERROR_MPS_RPC_FAILURE);
+	} else if (!shim_fd_is_ours(&chan->data)) {
+		shim_process_fail(CUDA_ERROR_MPS_RPC_FAILURE,
+				  "the program closed our socket to the "
+				  "worker");
+		shim_chan_fail(chan, CUDA_ERROR_MPS_RPC_FAILURE);
+	} else if (!shim_fd_alive(&chan->data)) {
+		shim_chan_fail(chan, why_worker_died(chan));
+	}
+	return shim_chan_sticky(chan);
+}
+
+CUresult
+shim_relax(struct shim_chan *chan, struct shim_relax *relax)
+{
+	uint64_t now;
+
+	if (relax->turn++ < SPIN_TURNS && shim_process.spin_ns) {
+		for (int i = 0; i < 32; i++)
+			cpu_relax();
+		return CUDA_SUCCESS;
+	}
+	now = shim_now_ns();
+	if (!relax->begin_ns)
+		relax->begin_ns = now;
+	if (now >= relax->check_ns) {
+		CUresult r = shim_chan_health(chan);
+
+		if (r != CUDA_SUCCESS)
+			return r;
+		relax->check_ns = now + SLICE_NS;
+	}
+	if (now - relax->begin_ns > WARN_NS)
+		log_once(LOG_WARN, "a call has waited 10 s for the worker");
+	shim_nap(NAP_MIN_NS << (relax->turn / SPIN_TURNS < NAP_SHIFT_MAX ?
+				relax->turn / SPIN_TURNS : NAP_SHIFT_MAX));
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154
+#
+# Stream capture, graphs and host functions under the shim, on the software
+# device: the facts of tests/api/graphs.c over every transport, two clients at
+# once, the runtime, and what is left of clients that die in the middle.
+set -u
+# shellcheck source=tests/api/rows.sh
+. "$(dirname "$0")/rows.sh"
+
+graphs=$T/graphs
+
+# The same lines on the software device alone: what the shim answers by itself
+# is what a driver answers.
+without_shim() {
+	mkdir -p "$work/soft"
+	ln -sf "$(realpath "$build/lib/libsoftcuda.so")" \
+		"$work/soft/libcuda.so.1"
+	LD_LIBRARY_PATH=$work/soft "$graphs" >"$work/plain"
+	rc=$?
+	grep -v '^ok' "$work/plain"
+	return "$rc"
+}
+
+same_lines() {
+	env MPSSHIM_PERF="$1" "$mpsrun" "$graphs" >"$work/under.$1"
+	rc=$?
+	diff "$work/plain" "$work/under.$1" || return 1
+	echo "$(grep -c '^ok' "$work/under.$1") facts"
+	return "$rc"
+}
+
+two_at_once() {
+	"$mpsrun" "$graphs" >"$work/one" &
+	one=$!
+	"$mpsrun" "$graphs" >"$work/two"
+	two=$?
+	wait "$one" || return 1
+	[ "$two" -eq 0 ] && diff "$work/plain" "$work/one" &&
+		diff "$work/plain" "$work/two"
+}
+
+# mappings and handles of the worker, once no client is left
+left() {
+	for _ in $(seq 100); do
+		"$bin/mpsctl" status --json >"$work/status" || {
+			echo "no status: $?"
+			return 1
+		}
+		python3 -c '
+import json, sys
+s = json.load(sys.stdin)
+w = s["workers"][0]
+if s["clients"] or s["vault_chunks"]:
+    sys.exit(1)
+print(w["mappings"], w["handles"], w["descriptors"], w["pid"])
+' <"$work/status" && return
+		sleep 0.05
+	done
+	return 1
+}
+
+# Killed while a host function holds a stream and another captures.
+dies_holding() {
+	"$mpsrun" "$graphs" hold >"$work/held" &
+	victim=$!
+	for _ in $(seq 200); do
+		grep -q held "$work/held" && break
+		sleep 0.02
+	done
+	grep -q held "$work/held" || {
+		echo "it does not hold: $(cat "$work/held")"
+		return 1
+	}
+	"$mpsrun" "$graphs" >"$work/beside" || {
+		echo "status $? beside it"
+		grep -v '^ok' "$work/beside"
+		return 1
+	}
+	kill -KILL "$victim"
+	wait "$victim" 2>/dev/null
+	diff "$work/plain" "$work/beside"
+}
+all_die() {
+	dies_holding || return 1
+	left >"$work/before" || return 1
+	for _ in 1 2 3 4 5; do
+		dies_holding || return 1
+	done
+	left >"$work/after" || return 1
+	diff "$work/before" "$work/after" && cat "$work/after"
+}
+neighbour_lives() {
+	"$mpsrun" "$graphs" unload &&
+		"$mpsrun" "$graphs" >"$work/beside" &&
+		diff "$work/plain" "$work/beside"
+}
+
+row 'on the software device without the shim' without_shim
+row 'by the rings' same_lines ''
+row 'by the socket' same_lines no_ring
+row 'every post a call' same_lines no_post
+row 'both' same_lines no_ring,no_post
+row 'two clients at once' two_at_once
+if [ -x "$T/graphs_rt" ]; then
+	row 'the runtime' "$mpsrun" "$T/graphs_rt"
+	row 'the runtime, by the socket' env MPSSHIM_PERF=no_ring \
+		"$mpsrun" "$T/graphs_rt"
+else
+	skip 'the runtime' 'no nvcc'
+fi
+row 'five clients killed with everything open' all_die
+row 'module, event and memory gone under a graph' neighbour_lives
+finish_rows

@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154
+#
+# Virtual memory management, pools, host memory, arrays and textures: what the
+# programs state is so under mpsrun, with the ring and without, and on the
+# driver library itself; and nothing of it is left when they have ended.
+set -u
+# shellcheck source=tests/api/rows.sh
+. "$(dirname "$0")/rows.sh"
+
+programs='memory_vmm memory_pool memory_host copies textures tensor linker'
+mkdir "$work/native"
+ln -s "$(cd "$build/lib" && pwd -P)/libsoftcuda.so" "$work/native/libcuda.so.1"
+
+# The driver library without us. Its pools take nothing back before its
+# streams get there, so it runs out of memory where the real one does not.
+on_driver() {
+	LD_LIBRARY_PATH=$work/native "$T/$1" >"$work/$1.native" || {
+		grep '^NO' "$work/$1.native"
+		return 1
+	}
+	tail -n 1 "$work/$1.native"
+}
+
+under() {
+	"$mpsrun" "$T/$1" >"$work/$1.under" 2>"$work/$1.err" || {
+		grep -B 1 '^NO' "$work/$1.under"
+		cat "$work/$1.err"
+		return 1
+	}
+	echo "$(grep -c '^yes' "$work/$1.under") facts"
+}
+
+alike() {
+	diff "$work/$1.native" "$work/$1.under" && echo "same lines"
+}
+
+# What the worker and the broker hold: chunks, handles, descriptors (those of
+# code apart, which the broker keeps), mappings.
+holdings() {
+	"$bin/mpsctl" status --json | python3 -c '
+import json, sys
+s = json.load(sys.stdin)
+w = s["workers"][0]
+print(len(s["clients"]), s["vault_chunks"], w["handles"],
+      w["descriptors"], s["broker_descriptors"] - s["store_images"],
+      w["mappings"])'
+}
+
+# Memory goes back at a quiet moment after its client's end.
+nothing_left() {
+	for _ in $(seq 40); do
+		now=$(holdings)
+		set -- $now $before
+		# Mappings of the allocator and of code stay: some slack.
+		if [ "$1 $2 $3 $4 $5" = "$7 $8 $9 ${10} ${11}" ] &&
+			[ "$6" -le $((${12} + 24)) ]; then
+			echo "clients, chunks, handles, descriptors: $1 $2 $3 $4"
+			return 0
+		fi
+		sleep 0.1
+	done
+	echo "before: $before, now: $now"
+	return 1
+}
+
+for program in $programs; do
+	row "$program with the ring" under "$program"
+	[ "$program" = memory_pool ] && continue
+	row "$program on the driver itself" on_driver "$program"
+	row "$program prints the same on both" alike "$program"
+done
+sleep 1
+before=$(holdings)
+export before
+for perf in no_ring no_post,no_cache no_pin; do
+	export MPSSHIM_PERF=$perf
+	for program in $programs; do
+		row "$program with $perf" under "$program"
+	done
+done
+unset MPSSHIM_PERF
+row "nothing is left" nothing_left
+# They would lie where the program cannot reach them.
+managed_refused() {
+	"$mpsrun" python3 -c '
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+c, m = ctypes.c_void_p(), ctypes.c_void_p()
+ptx = b""".version 7.0
+.target sm_70
+.address_size 64
+.visible .global %s.align 4 .u32 m;
+.visible .entry k() { ret; }
+"""
+r = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0),
+     cuda.cuCtxSetCurrent(c),
+     cuda.cuModuleLoadData(ctypes.byref(m), ptx % b""),
+     cuda.cuModuleLoadData(ctypes.byref(m), ptx % b".attribute(.managed) ")]
+print(r)
+sys.exit(r != [0, 0, 0, 0, 801])'
+}
+row "an image with managed variables is refused" managed_refused
+killed() {
+	"$mpsrun" "$T/memory_vmm" >"$work/killed" 2>&1 &
+	pid=$!
+	sleep 0.3
+	kill -9 "$pid"
+	wait "$pid"
+	nothing_left
+}
+row "nor when one is killed" killed
+finish_rows

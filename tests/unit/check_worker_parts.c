@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "server/worker/module.h"
+#include "server/worker/range.h"
+#include "tests/unit/suite.h"
+
+/* ---- replay of a call by its signature */
+
+static struct {
+	int number;
+	void *handle;
+	const char *text;
+	float factor;
+} seen;
+static char thing;
+
+static CUresult
+fake(int number, void *handle, const char *text, float factor, int *out,
+     void **made)
+{
+	seen.number = number;
+	seen.handle = handle;
+	seen.text = text;
+	seen.factor = factor;
+	if (number < 0)
+		return CUDA_ERROR_UNKNOWN;
+	*out = number + 1;
+	*made = &thing;
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+fake_destroy(void *handle)
+{
+	seen.handle = handle;
+	return CUDA_SUCCESS;
+}
+
+static const struct wire_param fake_params[] = {
+	{WIRE_VALUE, WIRE_SIGNED, HANDLE_NONE, WIRE_NO_COUNT, 4},
+	{WIRE_HANDLE, 0, HANDLE_NODE, WIRE_NO_COUNT, 8},
+	{WIRE_STRING, 0, HANDLE_NONE, WIRE_NO_COUNT, 1},
+	{WIRE_FLOAT, 0, HANDLE_NONE, WIRE_NO_COUNT, 4},
+	{WIRE_OUT_VALUE, 0, HANDLE_NONE, WIRE_NO_COUNT, 4},
+	{WIRE_NEW_HANDLE, 0, HANDLE_NODE, WIRE_NO_COUNT, 8},
+};
+static const struct wire_sig fake_sig = {"cuFakeCreate", WIRE_SYNC_ORDERED, 6,
+					 fake_params};
+static const struct wire_sig destroy_sig = {"cuFakeDestroy", WIRE_SYNC_ORDERED,
+					    1, fake_params + 1};
+static ffi_type *fake_types[] = {&ffi_type_sint32,  &ffi_type_pointer,
+				 &ffi_type_pointer, &ffi_type_float,
+				 &ffi_type_pointer, &ffi_type_pointer};
+static const struct wkr_ffi fake_ffi = {6, fake_types};
+static const struct wkr_ffi destroy_ffi = {1, fake_types + 1};
+
+START_TEST(replay_translates_and_mints_handles)
+{
+	struct wkr_client client = {.id = 1};
+	struct wkr_call call = {.client = &client, .on_lane = true};
+	uint64_t old = handle_make(HANDLE_NODE, 1, 1);
+	uint64_t new = handle_make(HANDLE_NODE, 2, 1);
+	char native;
+	struct wkr_object object = {.native = &native}, *made;
+	float half = 0.5f;
+	int out = 0;
+	struct wire_arg args[6] = {{.value = 41},    {.value = old},
+				   {.data = "text"}, {.value = 0},
+				   {.out = &out},    {.value = new}};
+
+	memcpy(&args[3].value, &half, sizeof(half));
+	pthread_mutex_init(&client.lock, NULL);
+	ck_assert_int_eq(handle_table_create(&client.table), 0);
+	ck_assert_int_eq(wkr_put(&client, HANDLE_NODE, old, &object), 0);
+	ck_assert_int_eq(wkr_replay(&call, &fake_sig, &fake_ffi,
+				    (void (*)(void))fake, args),
+			 0);
+	ck_assert_int_eq(seen.number, 41);
+	ck_assert_ptr_eq(seen.handle, &native);
+	ck_assert_str_eq(seen.text, "text");
+	ck_assert_float_eq(seen.factor, 0.5f);
+	ck_assert_int_eq(out, 42);
+	made = wkr_get(&client, HANDLE_NODE, new);
+	ck_assert_ptr_eq(made->native, &thing);
+
+	/* The same id again, a failing call, and a handle that is none. */
+	ck_assert_int_eq(wkr_replay(&call, &fake_sig, &fake_ffi,
+				    (void (*)(void))fake, args),
+			 CUDA_ERROR_INVALID_HANDLE);
+	args[0].value = UINT64_MAX;
+	args[5].value = handle_make(HANDLE_NODE, 3, 1);
+	ck_assert_int_eq(wkr_replay(&call, &fake_sig, &fake_ffi,
+				    (void (*)(void))fake, args),
+			 CUDA_ERROR_UNKNOWN);
+	ck_assert_ptr_null(wkr_get(&client, HANDLE_NODE, args[5].value));
+	args[1].value = 5;
+	ck_assert_int_eq(wkr_replay(&call, &fake_sig, &fake_ffi,
+				    (void (*)(void))fake, args),
+			 CUDA_ERROR_INVALID_HANDLE);
+
+	args[0].value = new;
+	ck_assert_int_eq(wkr_replay(&call, &destroy_sig, &destroy_ffi,
+				    (void (*)(void))fake_destroy, args),
+			 0);
+	ck_assert_ptr_eq(seen.handle, &thing);
+	ck_assert_ptr_null(wkr_get(&client, HANDLE_NODE, new));
+	handle_table_destroy(client.table);
+}
+END_TEST
+
+/* ---- ranges */
+
+static struct wkr_ranges ranges;
+static struct wkr_range a = {.base = 0x1000, .size = 0x1000, .id = 1};
+static struct wkr_range b = {.base = 0x2000, .size = 0x1000, .id = 2};
+static struct wkr_range c = {.base = 0x8000, .size = 0x1000, .id = 3};
+
+static void
+add_three(void)
+{
+	ck_assert_int_eq(wkr_ranges_add(&ranges, &c), 0);
+	ck_assert_int_eq(wkr_ranges_add(&ranges, &a), 0);
+	ck_assert_int_eq(wkr_ranges_add(&ranges, &b), 0);
+}
+
+START_TEST(ranges_cover_only_what_was_added)
+{
+	add_three();
+	ck_assert(wkr_ranges_cover(&ranges, 0x1000, 0x1000));
+	ck_assert(wkr_ranges_cover(&ranges, 0x8fff, 1));
+	ck_assert(!wkr_ranges_cover(&ranges, 0x0fff, 2));
+	ck_assert(!wkr_ranges_cover(&ranges, 0x8fff, 2));
+	ck_assert(!wkr_ranges_cover(&ranges, 0x5000, 1));
+}
+END_TEST
+
+START_TEST(ranges_next_to_each_other_are_one)
+{
+	add_three();
+	ck_assert(wkr_ranges_cover(&ranges, 0x1800, 0x1000));
+	ck_assert(!wkr_ranges_cover(&ranges, 0x1800, 0x2000));
+}
+END_TEST
+
+START_TEST(ranges_do_not_wrap_around)
+{
+	add_three();
+	ck_assert(!wkr_ranges_cover(&ranges, UINT64_MAX - 1, 0x1003));
+	ck_assert(!wkr_ranges_cover(&ranges, 0x1000, UINT64_MAX));
+}
+END_TEST
+
+START_TEST(ranges_refuse_overlaps)
+{
+	struct wkr_range over = {.base = 0x1fff, .size = 0x10};
+
+	add_three();
+	ck_assert_int_eq(wkr_ranges_add(&ranges, &over), -EEXIST);
+	over.base = 0x7fff;
+	ck_assert_int_eq(wkr_ranges_add(&ranges, &over), -EEXIST);
+}
+END_TEST
+
+START_TEST(ranges_are_taken_once)
+{
+	add_three();
+	ck_assert_ptr_eq(wkr_ranges_take(&ranges, WKR_CHUNK, 2), &b);
+	ck_assert_ptr_null(wkr_ranges_take(&ranges, WKR_CHUNK, 2));
+	ck_assert(!wkr_ranges_cover(&ranges, 0x2000, 1));
+	ck_assert(wkr_ranges_cover(&ranges, 0x8000, 1));
+}
+END_TEST
+
+START_TEST(text_is_sound_and_prints_by_name)
+{
+	static const char plain[] = ".version 9.0\n.target sm_90\n";
+	static const char prints[] = "call (r), vprintf, (a, b);";
+
+	ck_assert(wkr_image_is_sound((const uint8_t *)plain, sizeof(plain)));
+	ck_assert(!wkr_image_prints((const uint8_t *)plain, sizeof(plain)));
+	ck_assert(wkr_image_prints((const uint8_t *)prints, sizeof(prints)));
+}
+END_TEST
+
+START_TEST(elf_that_points_outside_is_not_sound)
+{
+	struct {
+		Elf64_Ehdr eh;
+		Elf64_Shdr sh[1];
+	} image = {.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64},
+			  .e_shoff = sizeof(Elf64_Ehdr),
+			  .e_shnum = 1,
+			  .e_shentsize = sizeof(Elf64_Shdr)},
+		   .sh = {{.sh_type = SHT_PROGBITS, .sh_size = 64}}};
+	const uint8_t *data = (const uint8_t *)&image;
+
+	ck_assert(wkr_image_is_sound(data, sizeof(image)));
+	image.sh[0].sh_size = sizeof(image) + 1;
+	ck_assert(!wkr_image_is_sound(data, sizeof(image)));
+	image.sh[0].sh_size = 8;
+	image.sh[0].sh_offset = UINT64_MAX - 4;
+	ck_assert(!wkr_image_is_sound(data, sizeof(image)));
+	image.sh[0].sh_offset = 0;
+	image.eh.e_shnum = 2;
+	ck_assert(!wkr_image_is_sound(data, sizeof(image)));
+	ck_assert(!wkr_image_is_sound(data, sizeof(image.eh) - 1));
+}
+END_TEST
+
+/* A fatbin of one entry of `kind` with `size` payload bytes. */
+static size_t
+make_fatbin(uint8_t *out, uint16_t kind, uint32_t compressed, uint64_t size)
+{
+	uint64_t whole = 64 + size;
+	uint32_t magic = 0xba55ed50, entry = 64;
+	uint16_t version = 1, header = 16;
+
+	memset(out, 0, 16 + whole);
+	memcpy(out, &magic, 4);
+	memcpy(out + 4, &version, 2);
+	memcpy(out + 6, &header, 2);
+	memcpy(out + 8, &whole, 8);
+	memcpy(out + 16, &kind, 2);
+	memcpy(out + 20, &entry, 4);
+	memcpy(out + 24, &size, 8);
+	memcpy(out + 32, &compressed, 4);
+	return 16 + whole;
+}
+
+START_TEST(fatbin_is_checked_entry_by_entry)
+{
+	uint8_t data[512];
+	size_t size = make_fatbin(data, 1, 0, 100);
+	uint64_t more = 101;
+
+	ck_assert(wkr_image_is_sound(data, size));
+	ck_assert(!wkr_image_is_sound(data, size - 1));
+	memcpy(data + 24, &more, 8);
+	ck_assert(!wkr_image_is_sound(data, size));
+	/* Machine code inside is looked into: these bytes are none. */
+	size = make_fatbin(data, 2, 0, 100);
+	ck_assert(!wkr_image_is_sound(data, size));
+}
+END_TEST
+
+START_TEST(fatbin_that_hides_its_code_counts_as_printing)
+{
+	uint8_t data[512];
+	size_t size = make_fatbin(data, 1, 50, 100);
+
+	ck_assert(wkr_image_prints(data, size));
+	size = make_fatbin(data, 1, 0, 100);
+	ck_assert(!wkr_image_prints(data, size));
+}
+END_TEST
+
+SUITE("worker_parts", replay_translates_and_mints_handles,
+      ranges_cover_only_what_was_added, ranges_next_to_each_other_are_one,
+      ranges_do_not_wrap_around, ranges_refuse_overlaps, ranges_are_taken_once,
+      text_is_sound_and_prints_by_name, elf_that_points_outside_is_not_sound,
+      fatbin_is_checked_entry_by_entry,
+      fatbin_that_hides_its_code_counts_as_printing)

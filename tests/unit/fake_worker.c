@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/fake_worker.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/shmem.h"
+#include "proto/sock.h"
+
+#define CONTROL_FD 3
+#define CLIENTS 128
+#define LATER 256
+
+/* What it must give back when the client is gone. */
+static struct {
+	uint64_t client;
+	int fds[3];
+} clients[CLIENTS];
+
+static uint64_t later[LATER];           /* frees to answer some time */
+static unsigned int nlater, nimages;
+static bool slow_free;
+
+static void
+done(uint64_t id, uint32_t status, const char *message, int fd)
+{
+	Mps__Control control = MPS__CONTROL__INIT;
+	Mps__Done body = MPS__DONE__INIT;
+
+	body.status = status;
+	body.message = (char *)message;
+	control.id = id;
+	control.body_case = MPS__CONTROL__BODY_DONE;
+	control.done = &body;
+	sock_send_control(CONTROL_FD, &control, &fd, fd >= 0, 1000);
+}
+
+static const char *
+check_environment(void)
+{
+	const char *loading = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+
+	if (getenv("LD_PRELOAD") || getenv("CUDA_VISIBLE_DEVICES") ||
+	    getenv("FOREIGN"))
+		return "the environment leaks into the worker";
+	if (!loading || strcmp(loading, "32") ||
+	    !getenv("CUDA_MPS_PIPE_DIRECTORY"))
+		return "the driver's settings are missing";
+	return NULL;
+}
+
+static void
+ready(uint32_t status, const char *message)
+{
+	uint64_t windows[] = { FAKE_WINDOW, FAKE_WINDOW_SIZE,
+			       FAKE_HOST_WINDOW, FAKE_WINDOW_SIZE };
+	Mps__WorkerReady body = MPS__WORKER_READY__INIT;
+	Mps__Control control = MPS__CONTROL__INIT;
+	Mps__Device device = MPS__DEVICE__INIT, *devices[] = { &device };
+
+	device.name = (char *)"fake device";
+	device.total_memory = FAKE_TOTAL;
+	body.status = status;
+	body.message = (char *)message;
+	body.driver_version = 13000;
+	body.driver = (char *)"/fake/libcuda.so.1";
+	body.free = FAKE_TOTAL - 64 * FAKE_MIB;
+	body.total = FAKE_TOTAL;
+	if (!status) {
+		body.devices = devices;
+		body.n_devices = 1;
+		body.windows = windows;
+		body.n_windows = 4;
+	}
+	control.body_case = MPS__CONTROL__BODY_WORKER_READY;
+	control.worker_ready = &body;
+	sock_send_control(CONTROL_FD, &control, NULL, 0, 1000);
+}
+
+static void
+fault(uint64_t client)
+{
+	Mps__WorkerFault body = MPS__WORKER_FAULT__INIT;
+	Mps__Control control = MPS__CONTROL__INIT;
+
+	body.status = 700;
+	body.message = (char *)"a made-up fault";
+	body.client = client;
+	control.body_case = MPS__CONTROL__BODY_WORKER_FAULT;
+	control.worker_fault = &body;
+	sock_send_control(CONTROL_FD, &control, NULL, 0, 1000);
+	_exit(1);
+}
+
+static void
+chunk(const Mps__Control *message)
+{
+	const Mps__WorkerChunk *m = message->worker_chunk;
+	int fd;
+
+	switch (m->size) {
+	case FAKE_CHUNK_NO_MEMORY:
+		done(message->id, 2, "no memory", -1);
+		return;
+	case FAKE_CHUNK_FAULT:
+		fault(m->client);
+		return;
+	case FAKE_CHUNK_CRASH:
+		raise(SIGKILL);
+		return;
+	case FAKE_CHUNK_JUNK:
+		sock_write(CONTROL_FD, "this is no frame at all", 23, 1000);
+		return;
+	case FAKE_CHUNK_NO_FD:
+		done(message->id, 0, "", -1);
+		return;
+	case FAKE_CHUNK_OTHER_ID:
+		done(message->id + 1000, 0, "", -1);
+		return;
+	case FAKE_CHUNK_SILENT:
+		return;
+	default:
+		break;
+	}
+	fd = shmem_create("fake-chunk", m->size);
+	done(message->id, fd < 0 ? 2 : 0, "", fd);
+	close(fd);
+}
+
+static void
+client(const Mps__Control *message, int *fds, int nfds)
+{
+	for (int i = 0; i < CLIENTS; i++) {
+		if (clients[i].client || nfds != 3)
+			continue;
+		clients[i].client = message->worker_client->client;
+		for (int k = 0; k < 3; k++) {
+			clients[i].fds[k] = fds[k];
+			fds[k] = -1;
+		}
+		done(message->id, 0, "", -1);
+		return;
+	}
+	done(message->id, 1, "three descriptors, please", -1);
+}
+
+static void
+gone(const Mps__Control *message)
+{
+	uint32_t status = 1;
+
+	for (int i = 0; i < CLIENTS; i++) {
+		if (clients[i].client != message->worker_client_gone->client)
+			continue;
+		for (int k = 0; k < 3; k++)
+			close(clients[i].fds[k]);
+		clients[i].client = 0;
+		status = 0;
+	}
+	done(message->id, status, "", -1);
+}
+
+static void
+stats(const Mps__Control *message)
+{
+	Mps__WorkerStatsReply body = MPS__WORKER_STATS_REPLY__INIT;
+	Mps__ClientStat stat[CLIENTS], *list[CLIENTS];
+	Mps__WorkerStat worker = MPS__WORKER_STAT__INIT;
+	Mps__Control control = MPS__CONTROL__INIT;
+
+	for (unsigned int i = 0; i < nlater; i++)
+		done(later[i], 0, "", -1);
+	nlater = 0;
+	worker.contexts = 1;
+	worker.images = nimages;
+	/* Somebody who is no client of ours as well (R82). */
+	for (int i = 0; i < CLIENTS; i++) {
+		if (i && !clients[i].client)
+			continue;
+		mps__client_stat__init(&stat[i]);
+		stat[i].client = clients[i].client ? clients[i].client : 999999;
+		stat[i].modules = 7;
+		stat[i].waiting = (char *)"launch";
+		list[body.n_clients++] = &stat[i];
+	}
+	body.clients = list;
+	body.worker = &worker;
+	control.id = message->id;
+	control.body_case = MPS__CONTROL__BODY_WORKER_STATS_REPLY;
+	control.worker_stats_reply = &body;
+	sock_send_control(CONTROL_FD, &control, NULL, 0, 1000);
+}
+
+static void
+answer(const Mps__Control *message, int *fds, int nfds)
+{
+	switch (message->body_case) {
+	case MPS__CONTROL__BODY_WORKER_CLIENT:
+		client(message, fds, nfds);
+		break;
+	case MPS__CONTROL__BODY_WORKER_CLIENT_GONE:
+		gone(message);
+		break;
+	case MPS__CONTROL__BODY_WORKER_CHUNK:
+		chunk(message);
+		break;
+	case MPS__CONTROL__BODY_WORKER_MAPPING:
+	case MPS__CONTROL__BODY_WORKER_ACCESS:
+	case MPS__CONTROL__BODY_WORKER_ARRAY:
+		done(message->id, 0, "", -1);
+		break;
+	case MPS__CONTROL__BODY_WORKER_CHUNK_FREE:
+	case MPS__CONTROL__BODY_WORKER_HOST_FREE:
+		if (slow_free && nlater < LATER)
+			later[nlater++] = message->id;
+		else
+			done(message->id, 0, "", -1);
+		break;
+	case MPS__CONTROL__BODY_WORKER_IMAGE:
+		nimages++;
+		done(message->id, nfds == 1 ? 0 : 1, "", -1);
+		break;
+	case MPS__CONTROL__BODY_WORKER_IMAGE_FREE:
+		nimages--;
+		done(message->id, 0, "", -1);
+		break;
+	case MPS__CONTROL__BODY_WORKER_HOST:
+		done(message->id, nfds == 1 ? 0 : 1, "", -1);
+		break;
+	case MPS__CONTROL__BODY_WORKER_STATS:
+		stats(message);
+		break;
+	default:
+		done(message->id, 801, "not understood", -1);
+		break;
+	}
+}
+
+int
+fake_worker_main(void)
+{
+	const char *fake = getenv("MPSSHIM_FAKE");
+	const char *wrong = check_environment();
+
+	printf("a line of the worker\n");
+	fflush(stdout);
+	if (fake && !strcmp(fake, "dies"))
+		return 3;
+	slow_free = fake && !strcmp(fake, "slowfree");
+	if (fake && !strcmp(fake, "nodevice")) {
+		ready(100, "no device is there");
+		return 1;
+	}
+	ready(wrong ? 999 : 0, wrong ? wrong : "");
+	for (;;) {
+		int fds[SOCK_MAX_FDS], nfds = SOCK_MAX_FDS;
+		Mps__Control *message;
+
+		if (sock_recv_control(CONTROL_FD, &message, fds, &nfds, -1) < 0)
+			return 0;
+		answer(message, fds, nfds);
+		for (int i = 0; i < nfds; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
+		mps__control__free_unpacked(message, NULL);
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker that calls no driver: it answers the broker's questions, and
+ * misbehaves on request. For the broker's tests, whose program is its own
+ * worker: the broker starts it with --driver.
+ */
+#ifndef TESTS_UNIT_FAKE_WORKER_H
+#define TESTS_UNIT_FAKE_WORKER_H
+
+#include <stdint.h>
+
+#define FAKE_TOTAL (UINT64_C(1) << 30)
+#define FAKE_WINDOW UINT64_C(0x100000000000)
+#define FAKE_WINDOW_SIZE (UINT64_C(64) << 30)
+#define FAKE_HOST_WINDOW (FAKE_WINDOW + FAKE_WINDOW_SIZE)
+
+/* Chunks of these sizes make it do other things than asked. */
+#define FAKE_MIB (UINT64_C(1) << 20)
+#define FAKE_CHUNK_NO_MEMORY (32 * FAKE_MIB)
+#define FAKE_CHUNK_FAULT (34 * FAKE_MIB)       /* WorkerFault 700, exit */
+#define FAKE_CHUNK_CRASH (36 * FAKE_MIB)       /* SIGKILL itself */
+#define FAKE_CHUNK_JUNK (38 * FAKE_MIB)        /* bytes that are no frame */
+#define FAKE_CHUNK_NO_FD (40 * FAKE_MIB)       /* Done without descriptor */
+#define FAKE_CHUNK_OTHER_ID (42 * FAKE_MIB)    /* Done for no question */
+#define FAKE_CHUNK_SILENT (44 * FAKE_MIB)      /* no answer at all */
+
+/*
+ * MPSSHIM_FAKE: "nodevice" reports status 100 at start, "dies" ends at once;
+ * "slowfree" answers frees only when asked for figures.
+ */
+int fake_worker_main(void);
+
+#endif

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Which wings' objects a unit test links besides proto's.
+
+USE_check_image := shim
+USE_check_integrity := shim
+USE_check_procaddr := shim
+USE_check_tables := shim
+USE_check_worker_parts := worker
+
+# Tests that talk to a running worker.
+RIG := $(addprefix $(OBJ)/,tests/unit/worker_rig.o gen/api_sigs.o)
+$(addprefix $(T)/check_worker,$(addprefix _,hostile image queue start)) \
+	$(T)/check_worker: $(RIG)
+USE_check_chan := shim
+USE_check_heap := shim
+USE_check_range := shim
+USE_check_stage := shim
+USE_check_pointer := shim
+USE_check_va := shim
+USE_check_visible := shim
+
+USE_check_broker_parts := broker
+
+# Tests that talk to a running broker and are its worker.
+BROKER_RIG := $(addprefix $(OBJ)/tests/unit/,broker_rig.o fake_worker.o)
+$(addprefix $(T)/,check_broker check_broker_mapping check_broker_memory \
+	check_broker_worker check_mpsrun): $(BROKER_RIG)
+$(T)/check_mpsrun: $(OBJ)/shim/start.o
+
+USE_check_soft := soft
+USE_check_soft_fault := soft
+USE_check_soft_graph := soft
+USE_check_soft_image := soft
+USE_check_soft_mem := soft
+USE_check_soft_module := soft
+USE_check_soft_stream := soft
+USE_check_soft_tex := soft

@@ -159,7 +159,7 @@ uninstall:
 	$(Q)rm -rf $(D)/lib/mpsshim
 
 clean:
-	$(Q)rm -rf build build-asan build-tsan build-cov
+	$(Q)rm -rf build build-asan build-tsan build-clang build-cov
 
 help:
 	@echo 'make demo            several unmodified programs share one context'

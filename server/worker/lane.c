@@ -299,8 +299,9 @@ waits_for(const struct wkr_client *client)
 static bool
 serve(struct wkr_client *client)
 {
-	bool any = wkr_client_poll(client) | wkr_hosts_poll(client);
+	bool any = wkr_client_poll(client);
 
+	any |= wkr_hosts_poll(client);
 	if (any)
 		wkr_backlog_run(client);
 	if (client->held)

@@ -15,7 +15,8 @@ liblz4-dev libzstd-dev procps"
 
 # All 13.0.*: what nvcc, its headers and the static runtime consist of.
 wheels="nvidia-cuda-runtime==13.0.96 nvidia-cuda-nvcc==13.0.88
-nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85"
+nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85
+nvidia-cuda-profiler-api==13.0.85"
 
 missing=
 for p in $packages; do
@@ -38,13 +39,16 @@ if [ -n "$missing" ]; then
 		--no-install-recommends $missing >/dev/null
 fi
 
-if [ -x "$cuda/bin/nvcc" ] && [ -r "$cuda/include/cudaTypedefs.h" ]; then
+if [ -x "$cuda/bin/nvcc" ] && [ -r "$cuda/include/cudaTypedefs.h" ] &&
+	[ -r "$cuda/include/cudaProfiler.h" ] &&
+	[ "$cuda" != .deps/cuda ]; then
 	exit 0
 fi
-if [ -x "$top/.deps/cuda/bin/nvcc" ] && [ -e "$top/.deps/complete" ]; then
+# Complete means: with this very list.
+if [ "$(cat "$top/.deps/complete" 2>/dev/null)" = "$wheels" ]; then
 	exit 0
 fi
-echo "deps: no CUDA toolkit in $cuda; headers and nvcc 13.0 from PyPI"
+echo "deps: no CUDA toolkit found; headers and nvcc 13.0 from PyPI"
 mkdir -p "$top/.deps"
 [ -x "$top/.deps/venv/bin/pip" ] || python3 -m venv "$top/.deps/venv"
 # pip of the virtual environment looks at its own CA bundle unless told.
@@ -56,4 +60,4 @@ rm -rf "$top/.deps/site"
 	--disable-pip-version-check --target "$top/.deps/site" $wheels
 ln -sfn site/nvidia/cu13 "$top/.deps/cuda"
 chmod +x "$top"/.deps/cuda/bin/* "$top"/.deps/cuda/nvvm/bin/* 2>/dev/null || :
-touch "$top/.deps/complete"
+echo "$wheels" >"$top/.deps/complete"

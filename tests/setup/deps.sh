@@ -44,8 +44,9 @@ if [ -x "$cuda/bin/nvcc" ] && [ -r "$cuda/include/cudaTypedefs.h" ] &&
 	[ "$cuda" != .deps/cuda ]; then
 	exit 0
 fi
-# Complete means: with this very list.
-if [ "$(cat "$top/.deps/complete" 2>/dev/null)" = "$wheels" ]; then
+# Complete means: by this very script.
+sum=$(cksum <"$0")
+if [ "$(cat "$top/.deps/complete" 2>/dev/null)" = "$sum" ]; then
 	exit 0
 fi
 echo "deps: no CUDA toolkit found; headers and nvcc 13.0 from PyPI"
@@ -58,6 +59,8 @@ rm -rf "$top/.deps/site"
 # shellcheck disable=SC2086
 "$top/.deps/venv/bin/pip" install -q --no-deps --no-compile \
 	--disable-pip-version-check --target "$top/.deps/site" $wheels
+# nvcc looks for the runtime where a toolkit has it.
+ln -sfn lib "$top/.deps/site/nvidia/cu13/lib64"
 ln -sfn site/nvidia/cu13 "$top/.deps/cuda"
 chmod +x "$top"/.deps/cuda/bin/* "$top"/.deps/cuda/nvvm/bin/* 2>/dev/null || :
-echo "$wheels" >"$top/.deps/complete"
+echo "$sum" >"$top/.deps/complete"

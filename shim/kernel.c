@@ -10,9 +10,19 @@
 #include "shim/module.h"
 #include "shim_impl.h"
 
-/* ---- functions; a CUkernel is taken for its function ---- */
+/* ---- functions ---- */
 
-/* Except here: the driver refuses one (measured). */
+/* A launch takes a CUkernel for its function; these calls refuse one, as the
+ * driver does (measured of all but cuFuncIsLoaded and
+ * cuFuncSetSharedMemConfig, which are taken to be no different). */
+static CUresult
+find_function(CUfunction handle, struct shim_function **out_function)
+{
+	if (shim_object_get(HANDLE_KERNEL, (uintptr_t)handle) != NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return shim_function_find(handle, out_function);
+}
+
 CUresult
 shim_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib,
 			CUfunction hfunc)
@@ -22,9 +32,7 @@ shim_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib,
 
 	if (pi == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (shim_object_get(HANDLE_KERNEL, (uintptr_t)hfunc) != NULL)
-		return CUDA_ERROR_INVALID_HANDLE;
-	r = shim_function_find(hfunc, &function);
+	r = find_function(hfunc, &function);
 	return r != CUDA_SUCCESS ? r :
 	       shim_function_attribute(function, attrib, pi);
 }
@@ -34,7 +42,7 @@ shim_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib,
 			int value)
 {
 	struct shim_function *function;
-	CUresult r = shim_function_find(hfunc, &function);
+	CUresult r = find_function(hfunc, &function);
 
 	return r != CUDA_SUCCESS ? r :
 	       shim_function_set(function, attrib, value);
@@ -45,7 +53,7 @@ CUresult
 shim_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
 	struct shim_function *function;
-	CUresult r = shim_function_find(hfunc, &function);
+	CUresult r = find_function(hfunc, &function);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -59,7 +67,7 @@ CUresult
 shim_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 {
 	struct shim_function *function;
-	CUresult r = shim_function_find(hfunc, &function);
+	CUresult r = find_function(hfunc, &function);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -76,7 +84,7 @@ shim_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 
 	if (hmod == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = shim_function_find(hfunc, &function);
+	r = find_function(hfunc, &function);
 	if (r == CUDA_SUCCESS)
 		*hmod = (CUmodule)(uintptr_t)function->module->object.handle;
 	return r;
@@ -90,7 +98,7 @@ shim_cuFuncGetName(const char **name, CUfunction hfunc)
 
 	if (name == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = shim_function_find(hfunc, &function);
+	r = find_function(hfunc, &function);
 	if (r == CUDA_SUCCESS)
 		*name = function->name;
 	return r;
@@ -101,7 +109,7 @@ shim_cuFuncGetParamInfo(CUfunction func, size_t paramIndex,
 			size_t *paramOffset, size_t *paramSize)
 {
 	struct shim_function *function;
-	CUresult r = shim_function_find(func, &function);
+	CUresult r = find_function(func, &function);
 
 	return r != CUDA_SUCCESS ? r :
 	       shim_function_param(function, paramIndex, paramOffset,
@@ -118,7 +126,7 @@ shim_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 
 	if (state == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = shim_function_find(function, &found);
+	r = find_function(function, &found);
 	if (r == CUDA_SUCCESS)
 		*state = CU_FUNCTION_LOADING_STATE_LOADED;
 	return r;
@@ -129,7 +137,7 @@ shim_cuFuncLoad(CUfunction function)
 {
 	struct shim_function *found;
 
-	return shim_function_find(function, &found);
+	return find_function(function, &found);
 }
 
 /* ---- kernels ---- */

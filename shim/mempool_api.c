@@ -297,13 +297,18 @@ alloc(CUdeviceptr *dptr, size_t size, struct shim_mempool *pool,
 	uint64_t address;
 	CUresult r;
 
-	if (!dptr || !size || !pool)
+	if (!dptr || !pool)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = find_stream(handle, &stream);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (pool->device != shim_current->device)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	/* No error (measured), and no memory: cuMemFreeAsync takes a 0. */
+	if (!size) {
+		*dptr = 0;
+		return CUDA_SUCCESS;
+	}
 	r = shim_mempool_alloc(pool, size, &address);
 	if (r == CUDA_SUCCESS)
 		*dptr = address;
@@ -332,5 +337,5 @@ shim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 
 	/* Where the stream is then is behind us: all that was posted before
 	 * retires before the block is used again. */
-	return r ? r : shim_mem_free(dptr);
+	return r || !dptr ? r : shim_mem_free(dptr);
 }

@@ -279,7 +279,7 @@ alloc_async(CUdeviceptr *dptr, size_t size, struct soft_mempool *pool,
 	struct soft_range *range;
 	CUresult res;
 
-	if (!dptr || !size || !pool)
+	if (!dptr || !pool)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (stream->capture) {
 		/* Memory nodes are not served. */
@@ -287,8 +287,12 @@ alloc_async(CUdeviceptr *dptr, size_t size, struct soft_mempool *pool,
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	res = soft_capture_implicit(stream);
-	if (!res)
-		res = soft_mem_new(stream->ctx, SOFT_RANGE_POOL, size, &range);
+	/* No error (measured), and no memory: cuMemFreeAsync takes a 0. */
+	if (!res && !size)
+		*dptr = 0;
+	if (res || !size)
+		return res;
+	res = soft_mem_new(stream->ctx, SOFT_RANGE_POOL, size, &range);
 	if (res)
 		return res;
 	pthread_mutex_lock(&pool_lock);
@@ -354,6 +358,8 @@ cuMemFreeAsync(CUdeviceptr dptr, CUstream handle)
 
 	if (res)
 		return res;
+	if (!dptr)
+		return CUDA_SUCCESS;
 	if (!soft_range_find(dptr, &range) || range.base != dptr ||
 	    (range.kind != SOFT_RANGE_POOL && range.kind != SOFT_RANGE_DEVICE))
 		return CUDA_ERROR_INVALID_VALUE;

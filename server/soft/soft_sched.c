@@ -10,7 +10,8 @@
  *
  * A hardware queue lets only its head start. A head that has to wait (for
  * its stream's running kernel, an event, a value) holds up the streams that
- * share the queue, as measured on an H200.
+ * share the queue, as measured on an H200. Event records hold up nobody there
+ * and are in no queue.
  */
 #include "server/soft/soft_sched.h"
 
@@ -244,12 +245,20 @@ queue_advance_locked(struct soft_hw_queue *queue)
 	}
 }
 
+/* Nodes of graph launches and event records are in no hardware queue. */
+static bool
+is_queued(const struct soft_op *op)
+{
+	return op->stream && op->work->kind != SOFT_WORK_RECORD &&
+	       !soft_relaxed(SOFT_RELAX_HOL);
+}
+
 static void
 unblocked_locked(struct soft_op *op)
 {
 	if (op->started)
 		return;
-	if (op->stream && !soft_relaxed(SOFT_RELAX_HOL))
+	if (is_queued(op))
 		queue_advance_locked(&soft_sched.queues[op->stream->queue]);
 	else
 		ready_push_locked(op);
@@ -473,7 +482,7 @@ append_locked(struct soft_stream *stream, struct soft_op *op)
 	stream->submitted++;
 	stream->tail = op;
 	inflight_append_locked(op);
-	if (soft_relaxed(SOFT_RELAX_HOL)) {
+	if (!is_queued(op)) {
 		soft_op_launch_locked(op);
 		return;
 	}

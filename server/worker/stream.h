@@ -16,11 +16,11 @@ struct wkr_client;
 struct wkr_lane;
 
 /* Entries of one stream in the driver; the rest waits in the client's ring.
- * An H200's stream takes 1,022 launches before the driver blocks, and an
- * operation may come with a fence and a wait. */
+ * An H200's stream takes 1,021 or 1,022 launches before the driver blocks; a
+ * wait that comes with one may take a place as well. */
 #define WKR_CREDIT 1020u
 /* With more active streams than this (of 32 hardware queues), a stream with
- * anything queued behind its running operation would hold up others (fence.c):
+ * a launch queued behind its running operation would hold up others (fence.c):
  * one operation each, and waits are over before they would be issued. */
 #define WKR_STREAMS_FREE 30u
 

@@ -3,21 +3,29 @@
  * What entry points answer, row by row: contexts, streams, events, modules,
  * functions, launches, and every error's name and text. Codes and texts are
  * those of driver 580.159.04 on an H200; the same binary runs there natively
- * and anywhere under the shim.
+ * and anywhere under the shim. Natively with FACTS_COMPARABLE in the
+ * environment: the driver follows pointers that are none or are no more, and
+ * crashes at rows of that kind, which are left out then.
  * Usage: answers errors_real.tsv
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void *library;
 static unsigned passed, failed;
+/* Rows with handles and pointers that are none or are no more. */
+static bool careless;
+/* The row that is being asked, for who crashes in it. */
+static volatile sig_atomic_t asked;
 
 static void *
 find(const char *name)
@@ -32,7 +40,22 @@ find(const char *name)
 }
 
 /* The driver's function of that name. */
-#define D(name) ((__typeof__(&name))find(#name))
+#define D(name) (asked = __LINE__, (__typeof__(&name))find(#name))
+
+/* Says where. */
+static void
+crashed(int number)
+{
+	char text[] = "line     : the call crashes\n";
+	int at = 8;
+
+	for (int line = asked; line > 0 && at > 4; line /= 10)
+		text[at--] = (char)('0' + line % 10);
+	if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(2);
+	signal(number, SIG_DFL);
+	raise(number);
+}
 
 static void
 row(int line, const char *call, long expected, long got)
@@ -137,6 +160,26 @@ before_init(void)
 
 /* ---- code without a context ---- */
 
+/* A launch takes a kernel for its function; nobody else does. */
+static void
+kernel_is_no_function(CUfunction kernel)
+{
+	size_t offset, size;
+	const char *name;
+	CUmodule m;
+	int value;
+
+	EXPECT(400, cuFuncGetAttribute, &value, CU_FUNC_ATTRIBUTE_NUM_REGS,
+	       kernel);
+	EXPECT(400, cuFuncSetAttribute, kernel,
+	       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 0);
+	EXPECT(400, cuFuncSetCacheConfig, kernel, CU_FUNC_CACHE_PREFER_L1);
+	EXPECT(400, cuFuncGetModule, &m, kernel);
+	EXPECT(400, cuFuncGetName, &name, kernel);
+	EXPECT(400, cuFuncGetParamInfo, kernel, 0, &offset, &size);
+	EXPECT(400, cuFuncLoad, kernel);
+}
+
 /* The order in which a runtime starts: code first, then a context. */
 static void
 library_first(void)
@@ -165,6 +208,8 @@ library_first(void)
 	OK(cuLaunchKernel, (CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL,
 	   NULL, NULL);
 	OK(cuKernelGetFunction, &f, kernel);
+	kernel_is_no_function((CUfunction)kernel);
+	OK(cuFuncLoad, f);
 	OK(cuCtxSynchronize);
 	OK(cuLibraryUnload, lib);
 	OK(cuDevicePrimaryCtxRelease_v2, 0);
@@ -362,10 +407,12 @@ created_contexts(void)
 	OK(cuCtxDestroy_v2, b);
 	OK(cuCtxGetCurrent, &top);
 	VALUE(a, top);
-	EXPECT(709, cuCtxDestroy_v2, b);
-	OK(cuCtxPushCurrent_v2, b);
-	EXPECT(709, cuCtxSynchronize);
-	OK(cuCtxPopCurrent_v2, NULL);
+	if (careless) {
+		EXPECT(709, cuCtxDestroy_v2, b);
+		OK(cuCtxPushCurrent_v2, b);
+		EXPECT(709, cuCtxSynchronize);
+		OK(cuCtxPopCurrent_v2, NULL);
+	}
 	OK(cuCtxDestroy_v2, a);
 	OK(cuCtxGetCurrent, &top);
 	VALUE(0, top);
@@ -552,7 +599,8 @@ images(void)
 	       ".address_size 64\n.visible .entry x(){ ret; }");
 	OK(cuModuleLoadData, &m, "// a comment first\n" HEAD);
 	OK(cuModuleUnload, m);
-	EXPECT(400, cuModuleUnload, m);
+	if (careless)
+		EXPECT(400, cuModuleUnload, m);
 	OK(cuModuleLoadData, &m, "\n   " HEAD);
 	OK(cuModuleUnload, m);
 }
@@ -584,7 +632,8 @@ launches(CUmodule m)
 	LAUNCH(1, shares, 1, 1, 1, 1, 1, 1, 48129, args, NULL);
 	LAUNCH(0, none, 1, 1, 1, 1, 1, 1, 0, args, NULL);
 	LAUNCH(1, two, 1, 1, 1, 1, 1, 1, 0, NULL, NULL);
-	LAUNCH(1, two, 1, 1, 1, 1, 1, 1, 0, holes, NULL);
+	if (careless)
+		LAUNCH(1, two, 1, 1, 1, 1, 1, 1, 0, holes, NULL);
 	LAUNCH(400, NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL);
 	EXPECT(720, cuLaunchCooperativeKernel, none, 1000000, 1, 1, 1024, 1,
 	       1, 0, NULL, NULL);
@@ -652,7 +701,8 @@ attributes(CUmodule m)
 	attr.id = 77;
 	EXPECT(1, cuLaunchKernelEx, &config, none, NULL, NULL);
 	config.attrs = NULL;
-	EXPECT(1, cuLaunchKernelEx, &config, none, NULL, NULL);
+	if (careless)
+		EXPECT(1, cuLaunchKernelEx, &config, none, NULL, NULL);
 	config.attrs = &attr;
 
 	attr.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -707,6 +757,9 @@ main(int argc, char **argv)
 
 	if (argc != 2)
 		return 2;
+	careless = getenv("FACTS_COMPARABLE") == NULL;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	signal(SIGSEGV, crashed);
 	library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (library == NULL) {
 		printf("%s\n", dlerror());

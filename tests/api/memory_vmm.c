@@ -77,8 +77,6 @@ arguments(void)
 	wrong.location.id = 99;
 	answers("memory of no device is refused",
 		cuMemCreate(&h, CHUNK, &wrong, 0), CUDA_ERROR_INVALID_DEVICE);
-	answers("a handle that is none is not released",
-		cuMemRelease(0x1234), CUDA_ERROR_INVALID_VALUE);
 	answers("more memory than there is is not made",
 		cuMemCreate(&h, UINT64_C(1) << 46, &prop, 0),
 		CUDA_ERROR_OUT_OF_MEMORY);
@@ -142,8 +140,6 @@ one_mapping(void)
 	     word(p) == 43 && word(p + 4) == 42);
 	OK(cuMemUnmap(p, 2 * CHUNK));
 	OK(cuMemRelease(again));
-	answers("a released handle is none", cuMemRelease(again),
-		CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemAddressFree(p, 4 * CHUNK));
 	answers("a reservation is freed once", cuMemAddressFree(p, 4 * CHUNK),
 		CUDA_ERROR_INVALID_VALUE);
@@ -265,6 +261,20 @@ pressure(void)
 	fact("freed memory is there again", true);
 }
 
+/* The real driver looks into what a handle points at, and crashes. */
+static void
+no_handles(void)
+{
+	CUmemGenericAllocationHandle h;
+
+	answers("a handle that is none is not released",
+		cuMemRelease(0x1234), CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemCreate(&h, CHUNK, &prop, 0));
+	OK(cuMemRelease(h));
+	answers("a released handle is none", cuMemRelease(h),
+		CUDA_ERROR_INVALID_VALUE);
+}
+
 int
 main(void)
 {
@@ -282,5 +292,7 @@ main(void)
 	expandable();
 	twice();
 	pressure();
+	if (!facts_comparable())
+		no_handles();
 	return facts_end();
 }

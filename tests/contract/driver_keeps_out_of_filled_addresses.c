@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * With the free parts of 0x7e0000000000 to 0x7fff00000000 filled by PROT_NONE
- * mappings before cuInit, everything works, and what the driver places by
- * itself (module globals, cuMemAlloc, cuMemHostAlloc) lies below.
+ * mappings before cuInit, everything works, and module globals lie outside of
+ * them. Where cuMemAlloc and cuMemHostAlloc put theirs is printed: on an H200
+ * it was at 0x7f98... in one of two runs.
  */
 #include "tests/contract/drv.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static const char image[] =
@@ -54,9 +56,8 @@ main(void)
 	printf("module global 0x%llx, cuMemAlloc 0x%llx, cuMemHostAlloc %p\n",
 	       variable, device, host);
 	CHECK(variable < low || variable >= high);
-	CHECK(device < low || device >= high);
-	CHECK((uintptr_t)host < low || (uintptr_t)host >= high);
 	OK(drv.cuMemsetD8(variable, 1, size));
 	OK(drv.cuMemsetD8(device, 1, 1 << 20));
+	memset(host, 1, 1 << 20);
 	test_pass();
 }

@@ -460,21 +460,28 @@ END_TEST
 
 START_TEST(cycles_are_not_instantiated)
 {
-	CUgraphNode a, b, c, found;
-	CUgraph graph, clone;
+	CUgraphNode a, b, c, child, found;
+	CUgraph graph, clone, outer;
+	CUgraphExec exec;
 	size_t count = 0;
+	struct kit k;
 
-	ok(cuInit(0));
+	kit_open(&k);
 	ok(cuGraphCreate(&graph, 0));
 	ok(cuGraphAddEmptyNode(&a, graph, NULL, 0));
 	ok(cuGraphAddEmptyNode(&b, graph, &a, 1));
 	ok(cuGraphAddEmptyNode(&c, graph, &b, 1));
-	expect(cuGraphAddDependencies(graph, &c, &a, NULL, 1),
-	       CUDA_ERROR_INVALID_VALUE);
+	ok(cuGraphAddDependencies(graph, &c, &a, NULL, 1));
+	expect(cuGraphInstantiate(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
+	ok(cuGraphCreate(&outer, 0));
+	ok(cuGraphAddChildGraphNode(&child, outer, NULL, 0, graph));
+	expect(cuGraphInstantiate(&exec, outer, 0), CUDA_ERROR_INVALID_VALUE);
+	ok(cuGraphDestroy(outer));
 	expect(cuGraphAddDependencies(graph, &a, &b, NULL, 1),
 	       CUDA_ERROR_INVALID_VALUE);
 	ok(cuGraphRemoveDependencies(graph, &a, &b, NULL, 1));
-	ok(cuGraphAddDependencies(graph, &c, &a, NULL, 1));
+	ok(cuGraphInstantiate(&exec, graph, 0));
+	ok(cuGraphExecDestroy(exec));
 	ok(cuGraphClone(&clone, graph));
 	ok(cuGraphNodeFindInClone(&found, b, clone));
 	ck_assert_ptr_ne(found, b);

@@ -426,13 +426,17 @@ START_TEST(relaxed_queue_takes_any_number)
 }
 END_TEST
 
-/* K streams, each with a running kernel and perhaps one more behind it;
+enum behind { NOTHING, LAUNCH, RECORD };
+
+/* K streams, each with a running kernel and perhaps something behind it;
  * does a neighbour's launch end meanwhile? */
 static bool
-neighbour_ends(unsigned streams, bool behind, unsigned limit_ms)
+neighbour_ends(unsigned streams, enum behind behind, unsigned limit_ms)
 {
+	unsigned launches = behind == LAUNCH ? streams : 0;
 	struct kit_hold h[32];
 	CUdeviceptr word;
+	CUevent event;
 	CUstream s;
 	struct kit k;
 	bool ends;
@@ -442,35 +446,45 @@ neighbour_ends(unsigned streams, bool behind, unsigned limit_ms)
 	s = kit_stream();
 	for (unsigned i = 0; i < streams; i++)
 		kit_hold_start(&k, &h[i]);
-	for (unsigned i = 0; i < streams && behind; i++)
+	ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	for (unsigned i = 0; i < launches; i++)
 		ok(kit_bump(&k, word, 1, h[i].stream));
+	for (unsigned i = 0; i < streams && behind == RECORD; i++)
+		ok(cuEventRecord(event, h[i].stream));
 	ok(kit_bump(&k, word, 1, s));
 	ends = kit_ends(s, limit_ms);
 	for (unsigned i = 0; i < streams; i++)
 		kit_hold_end(&h[i]);
 	ok(cuCtxSynchronize());
-	ck_assert_uint_eq(kit_read(word), behind ? streams + 1 : 1);
+	ck_assert_uint_eq(kit_read(word), launches + 1);
 	return ends;
 }
 
 START_TEST(queues_with_waiting_heads_block_the_stream_that_shares)
 {
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
-	ck_assert(!neighbour_ends(8, true, 300));
+	ck_assert(!neighbour_ends(8, LAUNCH, 300));
 }
 END_TEST
 
 START_TEST(one_stream_fewer_leaves_a_queue_free)
 {
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
-	ck_assert(neighbour_ends(7, true, 20000));
+	ck_assert(neighbour_ends(7, LAUNCH, 20000));
 }
 END_TEST
 
 START_TEST(running_operations_alone_block_nobody)
 {
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
-	ck_assert(neighbour_ends(20, false, 20000));
+	ck_assert(neighbour_ends(20, NOTHING, 20000));
+}
+END_TEST
+
+START_TEST(event_records_block_nobody)
+{
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+	ck_assert(neighbour_ends(20, RECORD, 20000));
 }
 END_TEST
 
@@ -478,7 +492,7 @@ START_TEST(relaxed_head_of_line_blocks_nobody)
 {
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
 	setenv("SOFTCUDA_RELAX", "hol", 1);
-	ck_assert(neighbour_ends(8, true, 20000));
+	ck_assert(neighbour_ends(8, LAUNCH, 20000));
 }
 END_TEST
 
@@ -496,7 +510,7 @@ START_TEST(idle_streams_take_no_queue)
 		ok(kit_bump(&k, word, 1, s));
 		ok(cuStreamSynchronize(s));
 	}
-	ck_assert(neighbour_ends(1, true, 20000));
+	ck_assert(neighbour_ends(1, LAUNCH, 20000));
 }
 END_TEST
 
@@ -871,6 +885,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, context_synchronize_waits_without_stalling);
 	tcase_add_test(tc, destroyed_stream_still_orders_the_null_stream);
 	tcase_add_test(tc, event_marks_a_place_in_its_stream);
+	tcase_add_test(tc, event_records_block_nobody);
 	tcase_add_test(tc, event_without_timing_has_no_time);
 	tcase_add_test(tc, first_launch_with_much_local_memory_waits);
 	tcase_add_test(tc, full_stream_blocks_its_launcher_alone);

@@ -29,6 +29,7 @@ $(addprefix $(T)/,check_broker check_broker_mapping check_broker_memory \
 $(T)/check_mpsrun: $(OBJ)/shim/start.o
 
 USE_check_soft := soft
+USE_check_soft_ask := soft
 USE_check_soft_fault := soft
 USE_check_soft_graph := soft
 USE_check_soft_image := soft
@@ -36,3 +37,4 @@ USE_check_soft_mem := soft
 USE_check_soft_module := soft
 USE_check_soft_stream := soft
 USE_check_soft_tex := soft
+USE_check_soft_twin := soft

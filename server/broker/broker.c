@@ -329,7 +329,7 @@ brk_broker_start(struct brk_broker *broker)
 	broker->idle.fire = idle_for_long;
 	broker->ending.fire = end_now;
 	broker->housekeeping.fire = housekeeping;
-	brk_store_init(&broker->store);
+	broker->store.dropped = brk_images_dropped;
 	r = brk_loop_init(&broker->loop);
 	if (r < 0)
 		return err_trace(r);

@@ -29,24 +29,51 @@ brk_images_init(struct brk_images *images)
 	images->fd = -1;
 }
 
-static bool
-uses(const struct brk_images *images, const struct brk_image *image)
+static unsigned int
+find_used(const struct brk_images *images, const struct brk_image *image)
 {
-	for (unsigned int i = 0; i < images->nused; i++)
-		if (images->used[i] == image)
-			return true;
-	return false;
+	unsigned int at = 0;
+
+	while (at < images->nused && images->used[at] != image)
+		at++;
+	return at;
 }
 
-/* One reference a client, however often it loads the image. */
-static int
-use(struct brk_images *images, struct brk_image *image)
+static void
+forget_used(struct brk_images *images, unsigned int at)
 {
-	struct brk_image **used;
-	unsigned int cap;
+	struct brk_image *image = images->used[at];
 
-	if (uses(images, image))
-		return 0;
+	assert(image->refs);
+	image->refs--;
+	images->used_bytes -= image->size;
+	images->nused--;
+	memmove(images->used + at, images->used + at + 1,
+		(images->nused - at) * sizeof(*images->used));
+}
+
+/* A client keeps so much of the store, so that none keeps it all. */
+static bool
+keeps_too_much(const struct brk_images *images, const struct brk_store *store)
+{
+	return images->nused > store->max_count / 16 ||
+	       images->used_bytes > store->max_bytes / 4;
+}
+
+/*
+ * The client keeps what it asked for last: from the answer until its modules
+ * are loaded, and what a library will be loaded from later. What it asked for
+ * long ago the store may drop when it is full.
+ */
+static int
+use(struct brk_images *images, const struct brk_store *store,
+    struct brk_image *image)
+{
+	unsigned int at = find_used(images, image), cap;
+	struct brk_image **used;
+
+	if (at < images->nused)
+		forget_used(images, at);
 	if (images->nused == images->cap) {
 		cap = images->cap ? 2 * images->cap : 16;
 		used = reallocarray(images->used, cap, sizeof(*used));
@@ -56,7 +83,10 @@ use(struct brk_images *images, struct brk_image *image)
 		images->cap = cap;
 	}
 	images->used[images->nused++] = image;
+	images->used_bytes += image->size;
 	image->refs++;
+	while (images->nused > 1 && keeps_too_much(images, store))
+		forget_used(images, 0);
 	return 0;
 }
 
@@ -122,7 +152,7 @@ give(struct brk_client *client, struct brk_image *image)
 	Mps__WorkerImage body = MPS__WORKER_IMAGE__INIT;
 	Mps__Control message = MPS__CONTROL__INIT;
 
-	if (use(images, image) < 0) {
+	if (use(images, &client->broker->store, image) < 0) {
 		finish(client, BRK_OUT_OF_MEMORY, "out of memory");
 		return;
 	}
@@ -292,11 +322,53 @@ brk_images_release(struct brk_client *client)
 	struct brk_images *images = &client->images;
 
 	drop_upload(client);
-	for (unsigned int i = 0; i < images->nused; i++) {
-		assert(images->used[i]->refs);
-		images->used[i]->refs--;
-	}
+	while (images->nused)
+		forget_used(images, images->nused - 1);
 	free(images->used);
 	images->used = NULL;
-	images->nused = images->cap = 0;
+	images->cap = 0;
+}
+
+/* ---- what the store drops -----------------------------------------------*/
+
+static void
+taken(struct brk_request *request, struct brk_result *result)
+{
+	(void)result;
+	free(request);
+}
+
+/* No question about the image is on its way: its client would keep it. */
+static void
+take_from(struct brk_worker *worker, const struct brk_image *image)
+{
+	struct brk_request *request = calloc(1, sizeof(*request));
+	Mps__WorkerImageFree body = MPS__WORKER_IMAGE_FREE__INIT;
+	Mps__Control message = MPS__CONTROL__INIT;
+
+	if (!request) {
+		log_line(LOG_ERROR, "out of memory: worker %d keeps an image",
+			 (int)worker->pid);
+		return;
+	}
+	request->answered = taken;
+	body.hash.data = (uint8_t *)image->hash;
+	body.hash.len = SHA256_SIZE;
+	message.body_case = MPS__CONTROL__BODY_WORKER_IMAGE_FREE;
+	message.worker_image_free = &body;
+	brk_worker_ask(worker, request, &message, NULL, 0);
+}
+
+void
+brk_images_dropped(struct brk_store *store, const struct brk_image *image)
+{
+	struct brk_broker *broker = brk_of(store, struct brk_broker, store);
+
+	for (int i = 0; i < BRK_DEVICES; i++) {
+		struct brk_device *device = broker->devices[i];
+
+		if (device && device->worker &&
+		    device->worker->state == WORKER_READY)
+			take_from(device->worker, image);
+	}
 }

@@ -16,11 +16,14 @@
 
 struct brk_client;
 struct brk_image;
+struct brk_store;
 
 /* A client's images and the one it is sending. */
 struct brk_images {
-	struct brk_image **used;        /* one reference each */
+	/* One reference each, the oldest use first. */
+	struct brk_image **used;
 	unsigned int nused, cap;
+	uint64_t used_bytes;
 
 	int fd;                         /* -1: nothing is being sent */
 	uint8_t hash[SHA256_SIZE];
@@ -37,5 +40,8 @@ void brk_images_init(struct brk_images *images);
 int brk_images_ask(struct brk_client *client, const Mps__Image *message);
 int brk_images_ready(struct brk_client *client, uint32_t status);
 void brk_images_release(struct brk_client *client);
+/* The broker's store no longer has it: nor need the workers. */
+void brk_images_dropped(struct brk_store *store,
+			const struct brk_image *image);
 
 #endif

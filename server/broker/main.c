@@ -34,6 +34,8 @@ static const char usage[] =
 	"      --idle=SECONDS      end when nobody was connected for so long\n"
 	"      --device-limit=SIZE device memory of one client or job, as 40G\n"
 	"      --host-limit=SIZE   shared and pinned memory of one client or job\n"
+	"      --store-limit=SIZE  code images kept for all (default 8G, at most a\n"
+	"                          quarter of the machine's memory)\n"
 	"  -f, --foreground        stay in the foreground, log to stderr\n"
 	"      --ready-fd=N        do not fork; write a newline to descriptor N\n"
 	"                          when ready, or a line that says what failed\n"
@@ -42,6 +44,7 @@ static const char usage[] =
 
 enum {
 	OPT_IDLE = 256, OPT_READY, OPT_DEVICE_LIMIT, OPT_HOST_LIMIT,
+	OPT_STORE_LIMIT,
 };
 
 static const struct option long_options[] = {
@@ -50,6 +53,7 @@ static const struct option long_options[] = {
 	{ "idle", required_argument, NULL, OPT_IDLE },
 	{ "device-limit", required_argument, NULL, OPT_DEVICE_LIMIT },
 	{ "host-limit", required_argument, NULL, OPT_HOST_LIMIT },
+	{ "store-limit", required_argument, NULL, OPT_STORE_LIMIT },
 	{ "foreground", no_argument, NULL, 'f' },
 	{ "ready-fd", required_argument, NULL, OPT_READY },
 	{ "help", no_argument, NULL, 'h' },
@@ -61,7 +65,7 @@ struct options {
 	const char *driver;
 	bool foreground;
 	int ready_fd;           /* -1: none */
-	uint64_t idle_ms, device_limit, host_limit;
+	uint64_t idle_ms, device_limit, host_limit, store_limit;
 };
 
 /* One line for whoever started us, wherever he listens. Returns 1. */
@@ -116,6 +120,9 @@ parse_option(int c, struct options *options)
 		break;
 	case OPT_HOST_LIMIT:
 		r = brk_quota_parse(optarg, &options->host_limit);
+		break;
+	case OPT_STORE_LIMIT:
+		r = brk_quota_parse(optarg, &options->store_limit);
 		break;
 	case 'h':
 		fputs(usage, stdout);
@@ -315,6 +322,9 @@ set_limits(struct brk_broker *broker, const struct options *options)
 		broker->quotas.limits[QUOTA_DEVICE] = options->device_limit;
 	if (options->host_limit)
 		broker->quotas.limits[QUOTA_HOST] = options->host_limit;
+	brk_store_init(&broker->store);
+	if (options->store_limit)
+		broker->store.max_bytes = options->store_limit;
 	broker->idle_ms = options->idle_ms;
 }
 

@@ -10,6 +10,9 @@
 #include "proto/err.h"
 #include "server/broker/device.h"
 
+/* Each is two mappings in every worker, and vm.max_map_count is 65530. */
+#define COUNT_MAX 8192u
+
 void
 brk_store_init(struct brk_store *store)
 {
@@ -18,6 +21,8 @@ brk_store_init(struct brk_store *store)
 
 	getrlimit(RLIMIT_NOFILE, &files);
 	*store = (struct brk_store){ .max_count = files.rlim_cur / 4 };
+	if (store->max_count > COUNT_MAX)
+		store->max_count = COUNT_MAX;
 	/* PyTorch's libraries hold some 2 GB of images. */
 	store->max_bytes = UINT64_C(8) << 30;
 	if (pages > 0 && page > 0 &&
@@ -26,9 +31,24 @@ brk_store_init(struct brk_store *store)
 	TAILQ_INIT(&store->images);
 }
 
+/* Workers know images by content, whosever they are. */
+static bool
+has_twin(const struct brk_store *store, const struct brk_image *image)
+{
+	const struct brk_image *other;
+
+	TAILQ_FOREACH(other, &store->images, link)
+		if (other != image && other->uid != image->uid &&
+		    !memcmp(other->hash, image->hash, SHA256_SIZE))
+			return true;
+	return false;
+}
+
 static void
 drop(struct brk_store *store, struct brk_image *image)
 {
+	if (store->dropped && !has_twin(store, image))
+		store->dropped(store, image);
 	TAILQ_REMOVE(&store->images, image, link);
 	store->count--;
 	store->bytes -= image->size;
@@ -42,6 +62,8 @@ brk_store_fini(struct brk_store *store)
 {
 	struct brk_image *image;
 
+	/* The workers end, too. */
+	store->dropped = NULL;
 	while ((image = TAILQ_FIRST(&store->images)))
 		drop(store, image);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The store: code images by content, one user's at a time.
- * Used by image.c, which fills it, and by status.c.
+ * Used by image.c, which fills it, by status.c, and by main.c for its limit.
  *
  * An image is looked up by the SHA-256 that the broker computed over its own,
  * write-sealed copy, and only among images of the same uid: a hash must not
@@ -25,7 +25,7 @@ struct brk_image {
 	uint8_t hash[SHA256_SIZE];
 	uint64_t size;
 	int fd;                         /* owned, sealed */
-	unsigned int refs;              /* clients that loaded it */
+	unsigned int refs;              /* clients that keep it here */
 	/* Generation of the worker that has it, by device. */
 	uint64_t *known;
 	unsigned int nknown;
@@ -35,6 +35,9 @@ struct brk_store {
 	TAILQ_HEAD(brk_image_list, brk_image) images;   /* oldest use first */
 	uint64_t count, bytes;
 	uint64_t max_count, max_bytes;
+	/* The last image of that content goes; or NULL. */
+	void (*dropped)(struct brk_store *store,
+			const struct brk_image *image);
 };
 
 enum {
@@ -46,7 +49,7 @@ void brk_store_fini(struct brk_store *store);
 /* By content; makes it the newest. */
 struct brk_image *brk_store_find(struct brk_store *store, uid_t uid,
 				 const uint8_t hash[SHA256_SIZE]);
-/* Make room by dropping what no client uses. 0 or STORE_E_FULL. */
+/* Make room by dropping what no client keeps. 0 or STORE_E_FULL. */
 int brk_store_room(struct brk_store *store, uint64_t size);
 /* Takes fd over, also on failure. 0, STORE_E_FULL, -errno. */
 int brk_store_add(struct brk_store *store, uid_t uid,

@@ -111,9 +111,10 @@ do_mapping(struct question *q)
 	const Mps__WorkerMapping *m = q->m->worker_mapping;
 	struct wkr_client *client = wkr_client_find(m->client);
 	const char *why = "no such client";
+	CUresult r = client ? wkr_mapping_add(client, m, &why) :
+			      CUDA_ERROR_INVALID_VALUE;
 
-	answer(q, client ? wkr_mapping_add(client, m, &why) :
-			   CUDA_ERROR_INVALID_VALUE, why);
+	answer(q, r, why);
 }
 
 static void
@@ -122,9 +123,10 @@ do_access(struct question *q)
 	const Mps__WorkerAccess *m = q->m->worker_access;
 	struct wkr_client *client = wkr_client_find(m->client);
 	const char *why = "no such client";
+	CUresult r = client ? wkr_mapping_open(client, m->mapping, &why) :
+			      CUDA_ERROR_INVALID_VALUE;
 
-	answer(q, client ? wkr_mapping_open(client, m->mapping, &why) :
-			   CUDA_ERROR_INVALID_VALUE, why);
+	answer(q, r, why);
 }
 
 static void
@@ -133,9 +135,10 @@ do_array(struct question *q)
 	const Mps__WorkerArray *m = q->m->worker_array;
 	struct wkr_client *client = wkr_client_find(m->client);
 	const char *why = "no such client";
+	CUresult r = client && m->shape ? wkr_array_add(client, m, &why) :
+					  CUDA_ERROR_INVALID_VALUE;
 
-	answer(q, client && m->shape ? wkr_array_add(client, m, &why) :
-				       CUDA_ERROR_INVALID_VALUE, why);
+	answer(q, r, why);
 }
 
 static void
@@ -221,6 +224,16 @@ do_image(struct question *q)
 }
 
 static void
+do_image_free(struct question *q)
+{
+	const Mps__WorkerImageFree *m = q->m->worker_image_free;
+	const char *why = "";
+	CUresult r = wkr_image_drop(m->hash.data, m->hash.len, &why);
+
+	answer(q, r, why);
+}
+
+static void
 do_question(struct question *q)
 {
 	switch (q->m->body_case) {
@@ -255,6 +268,9 @@ do_question(struct question *q)
 		return;
 	case MPS__CONTROL__BODY_WORKER_IMAGE:
 		do_image(q);
+		return;
+	case MPS__CONTROL__BODY_WORKER_IMAGE_FREE:
+		do_image_free(q);
 		return;
 	case MPS__CONTROL__BODY_WORKER_STATS:
 		wkr_stats_send(q->m->id);

@@ -20,7 +20,8 @@
  * compressed size at 16. */
 #define FATBIN_KIND_ELF 2u
 
-/* Guards the buckets; images are constant once they are in. */
+/* Guards the buckets and references; all else of an image is constant once it
+ * is in. */
 static pthread_mutex_t store_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct wkr_image *buckets[BUCKETS];
 static uint64_t image_count;
@@ -31,27 +32,66 @@ bucket_of(const uint8_t *hash)
 	return &buckets[(hash[0] | (unsigned)hash[1] << 8) % BUCKETS];
 }
 
-static struct wkr_image *
+/* Where it hangs, or where another would. */
+static struct wkr_image **
 find_locked(const uint8_t *hash)
 {
-	struct wkr_image *image = *bucket_of(hash);
+	struct wkr_image **link = bucket_of(hash);
 
-	while (image && memcmp(image->hash, hash, WKR_HASH_SIZE) != 0)
-		image = image->next;
-	return image;
+	while (*link && memcmp((*link)->hash, hash, WKR_HASH_SIZE) != 0)
+		link = &(*link)->next;
+	return link;
 }
 
-const struct wkr_image *
-wkr_image_find(const void *hash, size_t size)
+struct wkr_image *
+wkr_image_ref(const void *hash, size_t size)
 {
 	struct wkr_image *image;
 
 	if (!hash || size != WKR_HASH_SIZE)
 		return NULL;
 	pthread_mutex_lock(&store_lock);
-	image = find_locked(hash);
+	image = *find_locked(hash);
+	if (image)
+		image->refs++;
 	pthread_mutex_unlock(&store_lock);
 	return image;
+}
+
+void
+wkr_image_unref(struct wkr_image *image)
+{
+	bool last;
+
+	pthread_mutex_lock(&store_lock);
+	last = --image->refs == 0;
+	if (last)
+		image_count--;
+	pthread_mutex_unlock(&store_lock);
+	if (!last)
+		return;
+	munmap((void *)image->data, image->room);
+	free(image);
+}
+
+CUresult
+wkr_image_drop(const void *hash, size_t size, const char **out_why)
+{
+	struct wkr_image **link, *image;
+
+	if (!hash || size != WKR_HASH_SIZE) {
+		*out_why = "no hash";
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	pthread_mutex_lock(&store_lock);
+	link = find_locked(hash);
+	image = *link;
+	if (image)
+		*link = image->next;
+	pthread_mutex_unlock(&store_lock);
+	if (image)
+		wkr_image_unref(image);
+	return CUDA_SUCCESS;
 }
 
 uint64_t
@@ -68,13 +108,14 @@ wkr_image_count(void)
 /* The driver reads text up to its NUL, which the client may have left out,
  * in the rest of the last page too: a page of zeroes follows. */
 static const uint8_t *
-map_image(int fd, size_t size)
+map_image(int fd, size_t size, size_t *out_room)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t room = ((size + page - 1) & ~(page - 1)) + page;
 	uint8_t *base =
 		mmap(NULL, room, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+	*out_room = room;
 	if (base == MAP_FAILED)
 		return NULL;
 	if (mmap(base, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) ==
@@ -101,7 +142,8 @@ image_create(const uint8_t *hash, uint64_t size, int fd, const char **out_why)
 		return NULL;
 	memcpy(image->hash, hash, WKR_HASH_SIZE);
 	image->size = size;
-	image->data = map_image(fd, size);
+	image->refs = 1;
+	image->data = map_image(fd, size, &image->room);
 	if (!image->data) {
 		free(image);
 		return NULL;
@@ -114,13 +156,15 @@ CUresult
 wkr_image_add(const uint8_t *hash, size_t hash_size, uint64_t size, int fd,
 	      const char **out_why)
 {
+	_cleanup_image_ struct wkr_image *there = NULL;
 	struct wkr_image *image;
 
 	if (hash_size != WKR_HASH_SIZE || fd < 0) {
 		*out_why = "no hash or no file";
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (wkr_image_find(hash, hash_size))
+	there = wkr_image_ref(hash, hash_size);
+	if (there)
 		return CUDA_SUCCESS;
 	*out_why = "the image cannot be mapped";
 	image = image_create(hash, size, fd, out_why);

@@ -182,7 +182,7 @@ wkr_launch(struct wkr_call *call, const Mps__Launch *m)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (m->params.len != function->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (function->module->image->printing &&
+	if (function->module->printing &&
 	    !wkr_print_acquire(client, call->seq)) {
 		client->parked = "the right to print";
 		return WKR_AGAIN;

@@ -73,7 +73,9 @@ wkr_mpsLinkAdd(struct wkr_call *call, uint64_t link, uint32_t type,
 	       size_t *error_size, uint32_t error_cap)
 {
 	struct wkr_link *l = wkr_get(call->client, HANDLE_LINK, link);
-	const struct wkr_image *image = wkr_image_find(hash, hash_size);
+	/* The driver keeps nothing of what it is given to link. */
+	_cleanup_image_ struct wkr_image *image =
+		wkr_image_ref(hash, hash_size);
 	struct wkr_jit jit;
 	CUresult r;
 

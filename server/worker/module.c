@@ -217,9 +217,10 @@ read_fatbins(const struct wkr_image *image)
 /* What nvcc makes of several fatbins: the main one and a list of those that
  * were linked before. */
 static CUresult
-load_wrapper(struct wkr_module *m, struct wkr_jit *o)
+load_wrapper(struct wkr_module *m, const struct wkr_image *image,
+	     struct wkr_jit *o)
 {
-	const void **list = read_fatbins(m->image);
+	const void **list = read_fatbins(image);
 	struct {
 		uint32_t magic, version;
 		const void *main, *others;
@@ -240,21 +241,22 @@ load_wrapper(struct wkr_module *m, struct wkr_jit *o)
 }
 
 static CUresult
-load(struct wkr_module *m, uint32_t kind, struct wkr_jit *o)
+load(struct wkr_module *m, const struct wkr_image *image, uint32_t kind,
+     struct wkr_jit *o)
 {
 	atomic_fetch_add(&wkr.image_loads, 1);
 	if (kind == 1)
-		return load_wrapper(m, o);
-	if (!wkr_image_is_sound(m->image->data, m->image->size))
+		return load_wrapper(m, image, o);
+	if (!wkr_image_is_sound(image->data, image->size))
 		return CUDA_ERROR_INVALID_IMAGE;
-	if (wkr_image_is_managed(m->image->data, m->image->size)) {
+	if (wkr_image_is_managed(image->data, image->size)) {
 		log_line(LOG_WARN, "client %llu (pid %d): an image with managed "
 			 "variables is refused",
 			 (unsigned long long)m->client->id, m->client->pid);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return wkr_ok(wkr.drv.cuModuleLoadDataEx(
-		&m->native, m->image->data, o->count, o->names, o->values));
+		&m->native, image->data, o->count, o->names, o->values));
 }
 
 CUresult
@@ -282,15 +284,16 @@ link_module(struct wkr_module *m)
 }
 
 static CUresult
-load_and_put(struct wkr_call *call, struct wkr_module *m, uint32_t kind,
-	     struct wkr_jit *o, uint32_t *kernels)
+load_and_put(struct wkr_call *call, struct wkr_module *m,
+	     const struct wkr_image *image, uint32_t kind, struct wkr_jit *o,
+	     uint32_t *kernels)
 {
 	unsigned count = 0;
 	CUresult r = wkr_put_new(call, HANDLE_MODULE, m->handle, m);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = load(m, kind, o);
+	r = load(m, image, kind, o);
 	if (r == CUDA_SUCCESS) {
 		if (wkr_ok(wkr.drv.cuModuleGetFunctionCount(
 			    &count, m->native)) != CUDA_SUCCESS)
@@ -314,7 +317,8 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 		  void *info, size_t *info_size, uint32_t info_cap, void *error,
 		  size_t *error_size, uint32_t error_cap)
 {
-	const struct wkr_image *image = wkr_image_find(hash, hash_size);
+	_cleanup_image_ struct wkr_image *image =
+		wkr_image_ref(hash, hash_size);
 	struct wkr_jit o;
 	struct wkr_module *m;
 	CUresult r;
@@ -330,14 +334,14 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->client = call->client;
-	m->image = image;
+	m->printing = image->printing;
 	m->handle = module;
 	atomic_store(&m->refs, 1);
 	wkr_jit_add_log(&o, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
 		info, info_cap);
 	wkr_jit_add_log(&o, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
 		error, error_cap);
-	r = load_and_put(call, m, kind, &o, kernels);
+	r = load_and_put(call, m, image, kind, &o, kernels);
 	if (r != CUDA_SUCCESS)
 		free(m);
 	trim_log(info, info_size);

@@ -10,12 +10,15 @@
 
 #define WKR_HASH_SIZE 32
 
-/* Code as the broker gave it; kept as long as the worker lives. */
+/* Code as the broker gave it; kept until the broker takes it back and nobody
+ * reads it any more. The driver has a copy of its own of what it loaded. */
 struct wkr_image {
 	struct wkr_image *next;
+	uint32_t refs; /* one is the store's; under its lock */
 	uint8_t hash[WKR_HASH_SIZE];
 	const uint8_t *data;
 	size_t size;
+	size_t room;   /* bytes mapped at data */
 	bool printing; /* refers to vprintf */
 };
 
@@ -26,8 +29,8 @@ struct wkr_module {
 	CUlibrary library;	 /* what holds it, or NULL */
 	struct wkr_module *next; /* of the client's */
 	struct wkr_client *client;
-	const struct wkr_image *image;
 	uint64_t handle;
+	bool printing; /* as its image */
 	bool loaded;
 	bool used;   /* its code is there (gate's thread) */
 	bool warned; /* that it lacks code for the device */
@@ -46,8 +49,23 @@ struct wkr_function {
 /* image.c */
 CUresult wkr_image_add(const uint8_t *hash, size_t hash_size, uint64_t size,
 		       int fd, const char **out_why);
-const struct wkr_image *wkr_image_find(const void *hash, size_t size);
+/* By hash, for as long as it is held; or NULL. */
+struct wkr_image *wkr_image_ref(const void *hash, size_t size);
+void wkr_image_unref(struct wkr_image *image);
+/* The broker takes it back: nobody finds it any more. */
+CUresult wkr_image_drop(const void *hash, size_t size, const char **out_why);
+/* All that are mapped, found or not. */
 uint64_t wkr_image_count(void);
+
+static inline void
+wkr_image_unrefp(struct wkr_image **image)
+{
+	if (*image)
+		wkr_image_unref(*image);
+}
+
+#define _cleanup_image_ _cleanup_(wkr_image_unrefp)
+
 /* Lengths inside the image stay inside it: the driver's loader believes
  * them. */
 bool wkr_image_is_sound(const uint8_t *data, size_t size);

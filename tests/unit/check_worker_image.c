@@ -106,8 +106,12 @@ END_TEST
 
 START_TEST(a_module_outlives_its_image)
 {
-	uint64_t module, other, function = rig_mint(&one, HANDLE_FUNCTION);
-	const uint64_t *p = &function;
+	uint64_t module, other, context = 7;
+	uint64_t function = rig_mint(&one, HANDLE_FUNCTION);
+	uint64_t stream = rig_mint(&one, HANDLE_STREAM);
+	const uint64_t *p = &function, *s = &stream;
+	uint32_t stream_kind = 0;
+	int32_t priority = 0;
 	struct function_info room, *info = &room;
 	uint32_t cap = sizeof(room);
 	const char *name = "nothing";
@@ -121,7 +125,9 @@ START_TEST(a_module_outlives_its_image)
 	ck_assert_int_eq(rig_call(&one, API_mpsModuleFunction,
 				  (void *[]){&module, &name, &p, &info, &cap}),
 			 0);
-	rig_launch(&one, function, 0, 1, 1, NULL, 0);
+	rig_post(&one, API_mpsStreamCreate,
+		 (void *[]){&s, &context, &stream_kind, &priority});
+	rig_launch(&one, function, stream, 1, 1, NULL, 0);
 	ck_assert_int_eq(rig_call(&one, API_mpsFence, NULL), 0);
 	/* Given again, it loads again. */
 	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "proto/shmem.h"
 #include "server/worker/module.h"
 #include "server/worker/range.h"
 #include "tests/unit/suite.h"
@@ -175,6 +176,43 @@ START_TEST(ranges_are_taken_once)
 }
 END_TEST
 
+static void
+add_image(const uint8_t *hash)
+{
+	_cleanup_close_ int fd = shmem_create("image", 4096);
+	const char *why = "";
+
+	ck_assert_int_eq(pwrite(fd, "code", 4, 0), 4);
+	ck_assert_int_eq(shmem_seal_write(fd), 0);
+	ck_assert_int_eq(wkr_image_add(hash, WKR_HASH_SIZE, 4096, fd, &why), 0);
+}
+
+START_TEST(image_stays_mapped_while_a_load_reads_it)
+{
+	static const uint8_t hash[WKR_HASH_SIZE] = {5};
+	struct wkr_image *held, *next;
+	const char *why = "";
+
+	add_image(hash);
+	held = wkr_image_ref(hash, sizeof(hash));
+	ck_assert_ptr_nonnull(held);
+	ck_assert_int_eq(wkr_image_drop(hash, sizeof(hash), &why), 0);
+	ck_assert_ptr_null(wkr_image_ref(hash, sizeof(hash)));
+	ck_assert_uint_eq(wkr_image_count(), 1);
+	/* The same again, meanwhile. */
+	add_image(hash);
+	next = wkr_image_ref(hash, sizeof(hash));
+	ck_assert_ptr_ne(next, held);
+	ck_assert_int_eq(memcmp(held->data, "code", 4), 0);
+	ck_assert_uint_eq(wkr_image_count(), 2);
+	wkr_image_unref(held);
+	ck_assert_uint_eq(wkr_image_count(), 1);
+	ck_assert_int_eq(wkr_image_drop(hash, sizeof(hash), &why), 0);
+	wkr_image_unref(next);
+	ck_assert_uint_eq(wkr_image_count(), 0);
+}
+END_TEST
+
 START_TEST(text_is_sound_and_prints_by_name)
 {
 	static const char plain[] = ".version 9.0\n.target sm_90\n";
@@ -261,6 +299,7 @@ END_TEST
 SUITE("worker_parts", replay_translates_and_mints_handles,
       ranges_cover_only_what_was_added, ranges_next_to_each_other_are_one,
       ranges_do_not_wrap_around, ranges_refuse_overlaps, ranges_are_taken_once,
+      image_stays_mapped_while_a_load_reads_it,
       text_is_sound_and_prints_by_name, elf_that_points_outside_is_not_sound,
       fatbin_is_checked_entry_by_entry,
       fatbin_that_hides_its_code_counts_as_printing)

@@ -54,6 +54,21 @@ deadline_of(int timeout_ms)
 	return timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
 }
 
+/* What the user set may be relative; who reads it later has another working
+ * directory. */
+static int
+absolute(const char *name, char *out, size_t size)
+{
+	_cleanup_free_ char *here = NULL;
+
+	if (name[0] == '/')
+		return snprintf(out, size, "%s", name);
+	here = getcwd(NULL, 0);
+	if (!here)
+		return err_origin(-errno);
+	return snprintf(out, size, "%s/%s", here, name);
+}
+
 int
 sock_paths(char *dir, size_t dir_size, char *path, size_t path_size)
 {
@@ -61,8 +76,11 @@ sock_paths(char *dir, size_t dir_size, char *path, size_t path_size)
 	const char *run = getenv("XDG_RUNTIME_DIR");
 	int n;
 
+	/* su, cron and containers leave a variable that names nothing. */
+	if (run && access(run, X_OK) < 0)
+		run = NULL;
 	if (set && *set)
-		n = snprintf(dir, dir_size, "%s", set);
+		n = absolute(set, dir, dir_size);
 	else if (run && *run)
 		n = snprintf(dir, dir_size, "%s/mpsshim", run);
 	else

@@ -21,8 +21,9 @@
 #define SOCK_MAX_FDS 8
 
 /*
- * The socket directory: $CUDA_MPS_PIPE_DIRECTORY, else
- * $XDG_RUNTIME_DIR/mpsshim, else /tmp/mpsshim-UID. Writes the directory and
+ * The socket directory, absolute: $CUDA_MPS_PIPE_DIRECTORY, else
+ * $XDG_RUNTIME_DIR/mpsshim if there is such a directory, else
+ * /tmp/mpsshim-UID. Writes the directory and
  * the socket's path. 0, or -ENAMETOOLONG when the socket's path would not
  * fit sockaddr_un (107 bytes).
  */

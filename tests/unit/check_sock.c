@@ -206,6 +206,27 @@ START_TEST(sock_path_of_more_than_107_bytes_is_refused)
 }
 END_TEST
 
+START_TEST(sock_directory_is_named_whole_and_exists)
+{
+	char dir[256], path[512], here[200], want[256];
+
+	ck_assert_int_eq(chdir("/tmp"), 0);
+	ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
+	setenv("CUDA_MPS_PIPE_DIRECTORY", "some/where", 1);
+	ck_assert_int_eq(sock_paths(dir, sizeof(dir), path, sizeof(path)), 0);
+	snprintf(want, sizeof(want), "%s/some/where", here);
+	ck_assert_str_eq(dir, want);
+	unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+	setenv("XDG_RUNTIME_DIR", "/nonexistent", 1);
+	ck_assert_int_eq(sock_paths(dir, sizeof(dir), path, sizeof(path)), 0);
+	snprintf(want, sizeof(want), "/tmp/mpsshim-%u", (unsigned)geteuid());
+	ck_assert_str_eq(dir, want);
+	setenv("XDG_RUNTIME_DIR", "/tmp", 1);
+	ck_assert_int_eq(sock_paths(dir, sizeof(dir), path, sizeof(path)), 0);
+	ck_assert_str_eq(dir, "/tmp/mpsshim");
+}
+END_TEST
+
 START_TEST(sock_directory_is_ours_or_refused)
 {
 	char dir[] = "/tmp/check_sock.XXXXXX", link[64];
@@ -237,4 +258,5 @@ SUITE_FIXTURE("sock", setup, teardown,
 	sock_reader_refuses_hostile_headers,
 	sock_listener_replaces_a_stale_socket_only,
 	sock_path_of_more_than_107_bytes_is_refused,
+	sock_directory_is_named_whole_and_exists,
 	sock_directory_is_ours_or_refused)

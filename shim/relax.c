@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -115,6 +116,21 @@ why_worker_died(struct shim_chan *chan)
 	return CUDA_ERROR_LAUNCH_FAILED;
 }
 
+/* Once a process: what it cannot know from a code that might be its own. */
+static void
+lose_worker(struct shim_chan *chan, CUresult code)
+{
+	const char *slash = strrchr(shim_process.socket, '/');
+
+	shim_chan_fail(chan, code);
+	log_once(LOG_ERROR, "the GPU worker is lost (error %d), perhaps by "
+		 "another program's fault: %.*s/mpsd.log says whose; every "
+		 "CUDA call of this process fails from here on; start the "
+		 "program again", (int)code,
+		 slash ? (int)(slash - shim_process.socket) : 1,
+		 slash ? shim_process.socket : ".");
+}
+
 CUresult
 shim_chan_health(struct shim_chan *chan)
 {
@@ -126,7 +142,7 @@ shim_chan_health(struct shim_chan *chan)
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (dead) {
-		shim_chan_fail(chan, (CUresult)dead);
+		lose_worker(chan, (CUresult)dead);
 	} else if (!shim_broker_alive()) {
 		shim_process_fail(CUDA_ERROR_MPS_RPC_FAILURE,
 				  "the broker is gone");
@@ -137,7 +153,7 @@ shim_chan_health(struct shim_chan *chan)
 				  "worker");
 		shim_chan_fail(chan, CUDA_ERROR_MPS_RPC_FAILURE);
 	} else if (!shim_fd_alive(&chan->data)) {
-		shim_chan_fail(chan, why_worker_died(chan));
+		lose_worker(chan, why_worker_died(chan));
 	}
 	return shim_chan_sticky(chan);
 }

@@ -147,7 +147,9 @@ deps:
 
 D := $(DESTDIR)$(PREFIX)
 install: all
-	$(Q)install -d $(D)/bin $(D)/lib/mpsshim
+	$(Q)install -d $(D)/bin $(D)/lib/mpsshim $(D)/share/doc/mpsshim
+	$(Q)install -m 644 README.md LICENSE proto/COVERAGE.md \
+		$(D)/share/doc/mpsshim
 	$(Q)install -m 755 $(PROGRAMS) $(D)/bin
 	$(Q)install -m 755 $(SHIM) $(SOFT) $(D)/lib
 	$(Q)ln -sfn ../libmpsshim.so $(D)/lib/mpsshim/libcuda.so.1
@@ -156,7 +158,7 @@ install: all
 uninstall:
 	$(Q)rm -f $(addprefix $(D)/bin/,$(notdir $(PROGRAMS)))
 	$(Q)rm -f $(D)/lib/libmpsshim.so $(D)/lib/libsoftcuda.so
-	$(Q)rm -rf $(D)/lib/mpsshim
+	$(Q)rm -rf $(D)/lib/mpsshim $(D)/share/doc/mpsshim
 
 clean:
 	$(Q)rm -rf build build-asan build-tsan build-clang build-cov

@@ -81,5 +81,7 @@ int wkr_print_init(void);
 bool wkr_print_acquire(struct wkr_client *client, uint64_t seq);
 void wkr_print_release(struct wkr_client *client);
 void wkr_print_collect(struct wkr_client *client);
+/* At a fault: what nobody will collect goes to the log. */
+void wkr_print_last(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "server/worker/call.h"
 #include "server/worker/client.h"
 
 /* Codes after which a CUDA process is lost. */
@@ -117,6 +118,7 @@ fault(CUresult code)
 			 "device %d: %s (%d), one of "
 			 "several clients",
 			 wkr.ordinal, name ? name : "fault", (int)code);
+	wkr_print_last();
 	log_line(LOG_ERROR, "%s; this worker ends", text);
 	m.status = (uint32_t)code;
 	m.message = text;

@@ -132,3 +132,23 @@ wkr_print_release(struct wkr_client *client)
 	}
 	pthread_mutex_unlock(&print_lock);
 }
+
+void
+wkr_print_last(void)
+{
+	char buf[2048], *line, *rest = buf;
+	ssize_t n;
+
+	/* Whoever holds the lock may be waiting in the driver for ever. */
+	if (pthread_mutex_trylock(&print_lock) != 0)
+		return;
+	fflush(stdout);
+	n = pread(STDOUT_FILENO, buf, sizeof(buf) - 1, consumed);
+	pthread_mutex_unlock(&print_lock);
+	if (n <= 0)
+		return;
+	buf[n] = 0;
+	while ((line = strsep(&rest, "\n")) != NULL)
+		if (*line)
+			log_line(LOG_ERROR, "device: %s", line);
+}

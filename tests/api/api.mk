@@ -8,7 +8,7 @@ API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries regist
 API_FACTS := $(addprefix $(T)/,copies linker memory_host memory_pool \
 	memory_vmm tensor textures)
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
-	$(T)/sass $(T)/vecadd-rdc $(T)/graphs_rt
+	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
 CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh cudart.sh graphs.sh guest.sh shared.sh \
 	libraries.sh memory.sh)
@@ -54,3 +54,8 @@ $(T)/graphs_rt: tests/api/graphs_rt.cu
 	$(call say,NVCC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) -gencode arch=compute_75,code=compute_75 -o $@ $<
+
+$(T)/assert: tests/api/assert.cu
+	$(call say,NVCC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) -o $@ $<

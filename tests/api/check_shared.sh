@@ -60,5 +60,17 @@ overlap 1
 row $? "two clients on one thread run"
 [ "$ns" = 0 ]
 row $? "their kernels never overlapped: $ns ns"
+
+# A failed assertion: CUDA's code, one line for the user, its text in the log.
+unset SOFTCUDA_THREADS
+export CUDA_MPS_PIPE_DIRECTORY="$work/socket.assert"
+got=$("$bin/mpsrun" --driver=soft "$build/tests/assert" 2>"$work/err")
+[ "$got" = 710 ] && grep -q 'the GPU worker is lost (error 710)' "$work/err"
+row $? "a failed assertion gives $got and says that the worker is lost"
+grep -q 'assert.cu:.*Assertion .n > 5' "$CUDA_MPS_PIPE_DIRECTORY/mpsd.log"
+row $? "its text is in the broker's log"
+"$bin/mpsrun" --driver=soft "$build/examples/vecadd" >"$work/out" 2>&1
+row $? "the next program gets a new worker: $(tail -n 1 "$work/out")"
+"$bin/mpsctl" quit --force >/dev/null 2>&1
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

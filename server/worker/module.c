@@ -15,19 +15,6 @@
  * the ordered ring. */
 #define REUSE_WAIT_NS UINT64_C(10000000000)
 
-/*
- * May clients share one load of this image? Only if no client can see
- * another's writes or change what another launches, which a look at its
- * symbols would tell (R54). The worker does not look, so each client has a
- * load of its own: always right, and paid for in device memory.
- */
-static bool
-may_share(const struct wkr_image *image)
-{
-	(void)image;
-	return false;
-}
-
 static void
 unload(struct wkr_module *m)
 {
@@ -328,7 +315,9 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 	r = wkr_jit_read(options, options_size, &o);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!may_share(image) && !wkr_is_quiet(call->client, call->since_ns))
+	/* Each client has a load of its own: to share one, no client may see
+	 * another's writes, which only a look at its symbols can tell (R54). */
+	if (!wkr_is_quiet(call->client, call->since_ns))
 		return WKR_AGAIN;
 	m = calloc(1, sizeof(*m));
 	if (!m)

@@ -27,7 +27,7 @@ struct shim_process shim_process = {
 
 /* MPSSHIM_PERF: names in the order of the SHIM_NO_* bits. */
 static const char *const perf_names[] = {
-	"no_ring", "no_post", "no_cache", "no_word", "no_pin", "no_share",
+	"no_ring", "no_post", "no_cache", "no_pin",
 };
 
 static unsigned int
@@ -39,7 +39,8 @@ read_perf(const char *spec)
 		size_t size = strcspn(spec, ",");
 		bool known = false;
 
-		for (unsigned i = 0; i < 6; i++) {
+		for (unsigned i = 0;
+		     i < sizeof(perf_names) / sizeof(*perf_names); i++) {
 			if (strlen(perf_names[i]) == size &&
 			    !memcmp(perf_names[i], spec, size)) {
 				perf |= 1u << i;

@@ -33,9 +33,7 @@ enum {
 	SHIM_NO_RING = 1,
 	SHIM_NO_POST = 2,
 	SHIM_NO_CACHE = 4,
-	SHIM_NO_WORD = 8,
-	SHIM_NO_PIN = 16,
-	SHIM_NO_SHARE = 32,
+	SHIM_NO_PIN = 8,
 };
 
 struct shim_chan;

@@ -292,8 +292,8 @@ rig_mint(struct rig_client *client, unsigned kind)
 			   1);
 }
 
-static void
-nudge(struct rig_client *client)
+void
+rig_nudge(struct rig_client *client)
 {
 	struct frame_header header = {.type = FRAME_NUDGE};
 
@@ -317,7 +317,7 @@ rig_push(struct rig_client *client, const void *frame, uint32_t size,
 	}
 	memcpy(at, frame, size);
 	if (ring_commit(ring, size))
-		nudge(client);
+		rig_nudge(client);
 }
 
 static void

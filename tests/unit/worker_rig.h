@@ -86,6 +86,8 @@ void rig_launch_head(struct rig_client *client, const struct launch_head *head,
 /* Bytes as they are, into the ordered ring. */
 void rig_push(struct rig_client *client, const void *frame, uint32_t size,
 	      bool ordered);
+/* Wakes a worker that sleeps; for who changed a ring by hand. */
+void rig_nudge(struct rig_client *client);
 /* Does page->dead come to be not 0 within seconds? */
 bool rig_is_dropped(struct rig_client *client);
 

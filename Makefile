@@ -52,9 +52,9 @@ SHIM_OBJ := $(filter-out $(OBJ)/shim/mpsrun.o,$(SHIM_ALL)) \
 	$(addprefix $(OBJ)/gen/,shim_entry.o shim_procaddr.o api_sigs.o)
 BROKER_OBJ := $(call objs,server/broker/*.c)
 CTL_OBJ := $(call objs,server/ctl/*.c)
-WORKER_OBJ := $(call objs,server/worker/*.c) \
+WORKER_OBJ := $(call objs,server/worker/*.c server/fatbin.c) \
 	$(addprefix $(OBJ)/gen/,wkr_driver.o wkr_dispatch.o api_sigs.o)
-SOFT_OBJ := $(call objs,server/soft/*.c)
+SOFT_OBJ := $(call objs,server/soft/*.c server/fatbin.c)
 
 LIB := $(BUILD)/lib
 BIN := $(BUILD)/bin
@@ -130,7 +130,7 @@ $(BIN)/mpsd: $(BROKER_OBJ) $(PROTO_OBJ)
 $(BIN)/mpsctl: $(CTL_OBJ) $(PROTO_OBJ)
 $(BIN)/mpsrun: $(OBJ)/shim/mpsrun.o $(OBJ)/shim/start.o $(PROTO_OBJ)
 $(BIN)/mpsd-worker: $(WORKER_OBJ) $(PROTO_OBJ)
-$(BIN)/mpsd-worker: LIBS := -l:libffi.a -ldl
+$(BIN)/mpsd-worker: LIBS := -l:libffi.a -l:liblz4.a -l:libzstd.a -ldl
 $(PROGRAMS):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)

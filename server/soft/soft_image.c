@@ -7,40 +7,18 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <lz4.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zstd.h>
+
+#include "server/fatbin.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
-#define FATBIN_MAGIC 0xba55ed50u
-#define FATBIN_HEADER 16
-#define ENTRY_HEADER 64
 #define FATBINS_MAX 64
-
-/* Nothing that a compiler makes expands to more than this. */
-#define EXPANDED_MAX ((uint64_t)512 << 20)
-
-enum {
-	KIND_PTX = 1,
-	KIND_ELF = 2,
-	FLAG_OLD_COMPRESSION = 0x1000,
-	FLAG_LZ4 = 0x2000,
-	FLAG_ZSTD = 0x8000,
-};
 
 struct wrapper {
 	uint32_t magic, version;
 	const void *fatbin;
 	const void *extra;     /* v2: NULL-terminated array of fatbins */
-};
-
-/* One entry of a fatbin, pointing into the caller's memory. */
-struct entry {
-	unsigned kind, sm;
-	uint64_t flags, expanded;
-	const char *payload;
-	size_t size;
 };
 
 static uint32_t
@@ -52,147 +30,52 @@ get32(const char *at)
 	return value;
 }
 
-static uint64_t
-get64(const char *at)
-{
-	uint64_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
-static uint16_t
-get16(const char *at)
-{
-	uint16_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
-/* Reads the entry at *at and moves behind it. False at the end, and when
- * what follows is no entry. */
 static int
-next_entry(const char **at, const char *end, struct entry *out)
+is_usable(const struct fatbin_entry *e)
 {
-	size_t left = (size_t)(end - *at), header, padded, exact;
-
-	if (left < ENTRY_HEADER)
-		return 0;
-	header = get32(*at + 4);
-	padded = (size_t)get64(*at + 8);
-	if (header < ENTRY_HEADER || header > left || padded > left - header)
-		return 0;
-	exact = get32(*at + 16);
-	if (exact > padded)
-		return 0;
-	out->kind = get16(*at);
-	out->sm = get32(*at + 28);
-	out->flags = get64(*at + 40);
-	out->expanded = get64(*at + 56);
-	out->payload = *at + header;
-	out->size = exact ? exact : padded;
-	*at += header + padded;
-	return 1;
-}
-
-static int
-is_usable(const struct entry *e)
-{
-	return (e->kind == KIND_PTX || e->kind == KIND_ELF) &&
-	       !(e->flags & FLAG_OLD_COMPRESSION);
+	return (e->kind == FATBIN_PTX || e->kind == FATBIN_ELF) &&
+	       !fatbin_is_opaque(e);
 }
 
 /* PTX before machine code; of PTX the highest up to 90; of machine code
  * the highest up to 90 too, else the lowest. */
 static int
-is_better(const struct entry *e, const struct entry *than)
+is_better(const struct fatbin_entry *e, const struct fatbin_entry *than)
 {
 	if (!than->payload)
 		return 1;
 	if (e->kind != than->kind)
-		return e->kind == KIND_PTX;
+		return e->kind == FATBIN_PTX;
 	if ((e->sm <= 90) != (than->sm <= 90))
 		return e->sm <= 90;
 	return e->sm <= 90 ? e->sm > than->sm : e->sm < than->sm;
 }
 
 static int
-expand(struct soft_image *out, const struct entry *e)
+expand(struct soft_image *out, const struct fatbin_entry *e)
 {
-	size_t size = e->size;
+	int r = fatbin_expand(e, &out->data, &out->size);
 
-	if (e->flags & (FLAG_LZ4 | FLAG_ZSTD)) {
-		if (!e->expanded || e->expanded > EXPANDED_MAX ||
-		    e->size > EXPANDED_MAX)
-			return SOFT_IMAGE_E_INVALID;
-		/* No LZ4 block grows by more than 255; so a short entry
-		 * cannot make us allocate much. */
-		if (e->flags & FLAG_LZ4 && e->expanded / 256 > e->size)
-			return SOFT_IMAGE_E_INVALID;
-		size = (size_t)e->expanded;
-	}
-	out->data = malloc(size + 1);
-	if (!out->data)
-		return -ENOMEM;
-	if (e->flags & FLAG_ZSTD) {
-		size_t got = ZSTD_decompress(out->data, size, e->payload,
-					     e->size);
-
-		if (ZSTD_isError(got) || got != size)
-			goto out_bad;
-	} else if (e->flags & FLAG_LZ4) {
-		int got = LZ4_decompress_safe(e->payload, out->data,
-					      (int)e->size, (int)size);
-
-		if (got < 0 || (size_t)got != size)
-			goto out_bad;
-	} else {
-		memcpy(out->data, e->payload, size);
-	}
-	out->data[size] = '\0';
-	out->size = size;
-	out->kind = e->kind == KIND_PTX ? SOFT_IMAGE_PTX : SOFT_IMAGE_ELF;
+	if (r)
+		return r < 0 ? r : SOFT_IMAGE_E_INVALID;
+	out->kind = e->kind == FATBIN_PTX ? SOFT_IMAGE_PTX : SOFT_IMAGE_ELF;
 	/* Padding behind the text is not text. */
 	if (out->kind == SOFT_IMAGE_PTX)
 		out->size = strlen(out->data);
 	return 0;
-out_bad:
-	free(out->data);
-	out->data = NULL;
-	return SOFT_IMAGE_E_INVALID;
-}
-
-/* [data, data + size of the fatbin), or 0 when it is none. */
-static size_t
-fatbin_size(const char *data, size_t limit)
-{
-	uint64_t size;
-	size_t header;
-
-	if (limit < FATBIN_HEADER || get32(data) != FATBIN_MAGIC)
-		return 0;
-	header = get16(data + 6);
-	size = get64(data + 8);
-	if (header < FATBIN_HEADER || header > limit || size > limit - header ||
-	    size > (uint64_t)1 << 40)
-		return 0;
-	return header + (size_t)size;
 }
 
 static int
-fatbin_best(const char *data, size_t limit, struct entry *best)
+fatbin_best(const char *data, size_t limit, struct fatbin_entry *best)
 {
-	size_t size = fatbin_size(data, limit);
-	const char *at, *end = data + size;
-	struct entry e;
+	size_t size = fatbin_size(data, limit), at = 0;
+	struct fatbin_entry e;
 
 	if (!size)
 		return SOFT_IMAGE_E_INVALID;
 	memset(best, 0, sizeof(*best));
-	at = data + get16(data + 6);
-	while (next_entry(&at, end, &e))
-		if (is_usable(&e) && !(e.kind == KIND_PTX && e.sm > 90) &&
+	while (fatbin_next(data, size, &at, &e))
+		if (is_usable(&e) && !(e.kind == FATBIN_PTX && e.sm > 90) &&
 		    is_better(&e, best))
 			*best = e;
 	return best->payload ? 0 : SOFT_IMAGE_E_NO_CODE;
@@ -201,7 +84,7 @@ fatbin_best(const char *data, size_t limit, struct entry *best)
 static int
 open_fatbin(struct soft_image *out, const char *data, size_t limit)
 {
-	struct entry best;
+	struct fatbin_entry best;
 	int r = fatbin_best(data, limit, &best);
 
 	return r ? r : expand(out, &best);
@@ -262,10 +145,10 @@ open_extra(struct soft_image *out, const void *const *extra)
 
 	for (unsigned i = 0; i < FATBINS_MAX && extra[i]; i++) {
 		struct soft_image one = { 0 };
-		struct entry best;
+		struct fatbin_entry best;
 
 		r = fatbin_best(extra[i], SIZE_MAX, &best);
-		if (!r && best.kind != KIND_PTX)
+		if (!r && best.kind != FATBIN_PTX)
 			r = SOFT_IMAGE_E_NO_CODE;
 		if (!r)
 			r = expand(&one, &best);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client must know of a kernel to launch it without asking again.
- * Filled by the worker (mpsModuleFunction), read by the shim.
+ * What a client must know of a kernel to launch it without asking again, and
+ * how it has code loaded. Filled by the worker (mpsModuleFunction), read by the shim.
  *
  * Layouts come from cuFuncGetParamInfo in the driver library. Attributes are
  * CUfunction_attribute values by id; from then on the shim keeps them per
@@ -11,6 +11,14 @@
 #define PROTO_FUNCTION_H
 
 #include <stdint.h>
+
+/* mpsModuleLoad's `kind`. */
+enum module_kind {
+	MODULE_BARE,            /* fatbin, ELF or PTX text, as found */
+	MODULE_FATBINS,         /* a version 2 wrapper: u32 count, u32 zero,
+				 * u64 sizes[count], then the fatbins, packed */
+	MODULE_ALONE = 0x100,   /* a bit: share no load with others */
+};
 
 #define FUNCTION_ATTRIBUTES 16   /* CU_FUNC_ATTRIBUTE_MAX is 16 in CUDA 13.0 */
 #define FUNCTION_PARAMS_MAX 1020 /* keeps the struct inside a reply slot */

@@ -17,7 +17,7 @@
 struct shim_code {
 	uint8_t hash[SHA256_SIZE];
 	uint64_t size;
-	enum image_kind kind;
+	enum module_kind kind;
 	struct jit_value options[JIT_VALUES_MAX];
 	uint32_t noptions;
 	/* The caller's own bytes, when it promises to keep them. */

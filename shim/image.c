@@ -48,7 +48,7 @@ found(struct image *image, const void *from, uint64_t size)
 {
 	if (size == 0 || size > IMAGE_MAX || !probe_readable(from, size))
 		return IMAGE_E_INVALID;
-	*image = (struct image){ .kind = IMAGE_BARE, .data = from,
+	*image = (struct image){ .kind = MODULE_BARE, .data = from,
 				 .size = size };
 	return 0;
 }
@@ -280,7 +280,7 @@ parts_gather(struct image *image, const struct parts *parts)
 		memcpy(to, parts->from[i], parts->sizes[i]);
 		to += parts->sizes[i];
 	}
-	*image = (struct image){ .kind = IMAGE_PARTS, .data = blob,
+	*image = (struct image){ .kind = MODULE_FATBINS, .data = blob,
 				 .size = size, .owned = blob };
 	return 0;
 }

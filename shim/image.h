@@ -9,20 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/function.h"
+
 /* No real image comes near; a hostile length field does. */
 #define IMAGE_MAX (UINT64_C(2) << 30)
 /* Fatbins behind one version 2 wrapper. */
 #define IMAGE_PARTS_MAX 65536u
 
-/* mpsModuleLoad's `kind`. */
-enum image_kind {
-	IMAGE_BARE,     /* fatbin, ELF or PTX text, as found */
-	IMAGE_PARTS,    /* a version 2 wrapper: u32 count, u32 zero, u64
-			 * sizes[count], then the fatbins, packed */
-};
-
 struct image {
-	enum image_kind kind;
+	enum module_kind kind;
 	const uint8_t *data;   /* the caller's memory, or `owned` */
 	size_t size;
 	uint8_t *owned;

@@ -78,7 +78,7 @@ add_image(struct link *link, CUjitInputType type, const struct image *image,
 	struct shim_code code = { 0 };
 	CUresult r;
 
-	if (image->kind != IMAGE_BARE)
+	if (image->kind != MODULE_BARE)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	r = shim_code_upload(image, ctx->device, &code);
 	if (r != CUDA_SUCCESS)

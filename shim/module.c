@@ -14,6 +14,7 @@
 #include "shim/function.h"
 #include "shim/library.h"
 #include "shim/pool.h"
+#include "shim/process.h"
 #include "shim/range.h"
 #include "shim_calls.h"
 
@@ -53,9 +54,11 @@ load(struct shim_module *module, struct jit_options *jit)
 {
 	char info[JIT_LOG_MAX], error[JIT_LOG_MAX];
 	const struct shim_code *code = &module->code;
-	uint32_t info_cap = 0;
+	uint32_t info_cap = 0, kind = code->kind;
 	CUresult r;
 
+	if (shim_process.perf & SHIM_NO_SHARE)
+		kind |= MODULE_ALONE;
 	/* The error text is always asked for: the log wants it. */
 	info[0] = error[0] = '\0';
 	if (jit != NULL && jit->info_cap > 0) {
@@ -65,7 +68,7 @@ load(struct shim_module *module, struct jit_options *jit)
 	memset(error, 0, sizeof(error));
 	r = call_mpsModuleLoad(module->chan, &module->object.handle,
 			       code->hash, sizeof(code->hash), code->size,
-			       code->kind, code->options,
+			       kind, code->options,
 			       code->noptions * sizeof(code->options[0]),
 			       &module->kernels, info, info_cap, error,
 			       sizeof(error) - 1);

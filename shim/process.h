@@ -34,6 +34,7 @@ enum {
 	SHIM_NO_POST = 2,
 	SHIM_NO_CACHE = 4,
 	SHIM_NO_PIN = 8,
+	SHIM_NO_SHARE = 16,
 };
 
 struct shim_chan;

@@ -230,6 +230,8 @@ do_image_free(struct question *q)
 	const char *why = "";
 	CUresult r = wkr_image_drop(m->hash.data, m->hash.len, &why);
 
+	if (r == CUDA_SUCCESS)
+		wkr_code_orphan(m->hash.data);
 	answer(q, r, why);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proto/function.h"
+#include "server/worker/jit.h"
 #include "server/worker/module.h"
 
 static struct wkr_module *
@@ -122,12 +123,65 @@ get_function(struct wkr_module *m, const char *name, CUfunction *out,
 		note_missing_code(m, name, info);
 	else if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_SUPPORTED)
 		return r;
-	m->used = true;
+	m->code->used = true;
 	read_attributes(*out, info);
 	if (!read_params(*out, info))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	open_shared_memory(*out, info);
 	return CUDA_SUCCESS;
+}
+
+static struct wkr_kernel *
+known_kernel(const struct wkr_code *code, const char *name)
+{
+	struct wkr_kernel *k = code->kernels;
+
+	while (k && strcmp(k->name, name) != 0)
+		k = k->next;
+	return k;
+}
+
+/* So that the next client to ask need not wait for the driver. */
+static struct wkr_kernel *
+keep_kernel(struct wkr_code *code, const char *name, CUfunction native,
+	    const struct function_info *info)
+{
+	size_t size = FUNCTION_INFO_SIZE(info->nparams);
+	struct wkr_kernel *k = malloc(sizeof(*k) + strlen(name) + 1);
+
+	if (!k)
+		return NULL;
+	k->info = malloc(size);
+	if (!k->info) {
+		free(k);
+		return NULL;
+	}
+	memcpy(k->info, info, size);
+	strcpy(k->name, name);
+	k->native = native;
+	k->next = code->kernels;
+	code->kernels = k;
+	return k;
+}
+
+static CUresult
+find_kernel(struct wkr_module *m, const char *name, struct wkr_kernel **out)
+{
+	_cleanup_free_ struct function_info *full = NULL;
+	CUfunction native;
+	CUresult r;
+
+	*out = known_kernel(m->code, name);
+	if (*out)
+		return CUDA_SUCCESS;
+	full = calloc(1, sizeof(*full));
+	if (!full)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = get_function(m, name, &native, full);
+	if (r != CUDA_SUCCESS)
+		return r;
+	*out = keep_kernel(m->code, name, native, full);
+	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult
@@ -174,17 +228,14 @@ static CUresult
 make_function(struct wkr_call *call, struct wkr_module *m, const char *name,
 	      uint64_t function, void *info, size_t *info_size)
 {
-	_cleanup_free_ struct function_info *full = calloc(1, sizeof(*full));
-	CUfunction native;
-	CUresult r;
+	struct wkr_kernel *k;
+	CUresult r = find_kernel(m, name, &k);
 
-	if (!full)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = get_function(m, name, &native, full);
 	if (r == CUDA_SUCCESS)
-		r = put_function(call, m, function, native, full->param_bytes);
+		r = put_function(call, m, function, k->native,
+				 k->info->param_bytes);
 	if (r == CUDA_SUCCESS)
-		give_info(full, info, info_size);
+		give_info(k->info, info, info_size);
 	return r;
 }
 
@@ -202,7 +253,7 @@ wkr_mpsModuleFunction(struct wkr_call *call, uint64_t module, const char *name,
 	m = module_ref(call->client, module);
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (m->used || wkr_is_quiet(call->client, call->since_ns))
+	if (m->code->used || wkr_is_quiet(call->client, call->since_ns))
 		r = make_function(call, m, name, function, info, info_size);
 	wkr_module_unref(m);
 	return r;
@@ -242,6 +293,39 @@ own_global(struct wkr_client *client, struct wkr_module *m, uint64_t address,
 	return r == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/*
+ * A variable's address gives its client the right to write it. Of code that
+ * is shared no kernel writes one (traits.c), but the other clients could read
+ * what this one writes: so it gets a load of its own for its variables.
+ */
+static CUresult
+get_global(struct wkr_call *call, struct wkr_module *m, const char *name,
+	   CUdeviceptr *at, size_t *bytes)
+{
+	struct wkr_code *code = m->own ? m->own : m->code;
+	CUmodule native;
+	CUresult r;
+
+	if (!code->used && !wkr_is_quiet(call->client, call->since_ns))
+		return WKR_AGAIN;
+	r = wkr_ok(wkr.drv.cuModuleGetGlobal_v2(at, bytes, code->native, name));
+	if (r != CUDA_SUCCESS || !code->shared)
+		return r;
+	if (!wkr_is_quiet(call->client, call->since_ns))
+		return WKR_AGAIN;
+	r = wkr_ok(wkr.drv.cuModuleLoadDataEx(&native, m->image->data,
+					      code->jit->count,
+					      code->jit->names,
+					      code->jit->values));
+	if (r != CUDA_SUCCESS)
+		return r;
+	atomic_fetch_add(&wkr.image_loads, 1);
+	m->own = wkr_code_create(m->image, code->jit, native, NULL, false);
+	if (!m->own)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return wkr_ok(wkr.drv.cuModuleGetGlobal_v2(at, bytes, native, name));
+}
+
 CUresult
 wkr_mpsModuleGlobal(struct wkr_call *call, uint64_t module, const char *name,
 		    uint64_t *address, uint64_t *size)
@@ -249,19 +333,16 @@ wkr_mpsModuleGlobal(struct wkr_call *call, uint64_t module, const char *name,
 	CUdeviceptr at = 0;
 	size_t bytes = 0;
 	struct wkr_module *m;
-	CUresult r = WKR_AGAIN;
+	CUresult r;
 
 	if (!name)
 		return CUDA_ERROR_INVALID_VALUE;
 	m = module_ref(call->client, module);
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (m->used || wkr_is_quiet(call->client, call->since_ns)) {
-		r = wkr_ok(wkr.drv.cuModuleGetGlobal_v2(&at, &bytes, m->native,
-							name));
-		if (r == CUDA_SUCCESS)
-			r = own_global(call->client, m, at, bytes);
-	}
+	r = get_global(call, m, name, &at, &bytes);
+	if (r == CUDA_SUCCESS)
+		r = own_global(call->client, m, at, bytes);
 	wkr_module_unref(m);
 	if (r == CUDA_SUCCESS && address)
 		*address = at;

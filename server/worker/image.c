@@ -12,13 +12,10 @@
 #include <unistd.h>
 
 #include "proto/shmem.h"
+#include "server/fatbin.h"
 #include "server/worker/module.h"
 
 #define BUCKETS 1024u
-#define FATBIN_MAGIC 0xba55ed50u
-/* An entry of a fatbin: kind at 0, header size at 4, payload size at 8,
- * compressed size at 16. */
-#define FATBIN_KIND_ELF 2u
 
 /* Guards the buckets and references; all else of an image is constant once it
  * is in. */
@@ -148,7 +145,6 @@ image_create(const uint8_t *hash, uint64_t size, int fd, const char **out_why)
 		free(image);
 		return NULL;
 	}
-	image->printing = wkr_image_prints(image->data, size);
 	return image;
 }
 
@@ -218,84 +214,30 @@ elf_is_sound(const uint8_t *data, size_t size)
 	return true;
 }
 
-static uint32_t
-u32_at(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-static uint64_t
-u64_at(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-/* Header size and end of the fatbin at data; false when it does not fit. */
-static bool
-fatbin_bounds(const uint8_t *data, size_t size, uint64_t *out_start,
-	      uint64_t *out_end)
-{
-	uint16_t header;
-
-	if (size < 16)
-		return false;
-	memcpy(&header, data + 6, sizeof(header));
-	if (header < 16 || !fits(header, u64_at(data + 8), size))
-		return false;
-	*out_start = header;
-	*out_end = header + u64_at(data + 8);
-	return true;
-}
-
-struct entry {
-	uint16_t kind;
-	bool compressed;
-	uint64_t header, payload;
-};
-
-/* The entry at `at`, whole inside [at, end). */
-static bool
-read_entry(const uint8_t *data, uint64_t at, uint64_t end, struct entry *out)
-{
-	if (end - at < 64)
-		return false;
-	memcpy(&out->kind, data + at, sizeof(out->kind));
-	out->header = u32_at(data + at + 4);
-	out->payload = u64_at(data + at + 8);
-	out->compressed = u32_at(data + at + 16) != 0;
-	return out->header >= 64 && fits(out->header, out->payload, end - at);
-}
-
 static bool
 fatbin_is_sound(const uint8_t *data, size_t size)
 {
-	uint64_t at, end;
+	size_t whole = fatbin_size(data, size), at = 0;
+	struct fatbin_entry e;
 
-	if (!fatbin_bounds(data, size, &at, &end))
+	if (!whole)
 		return false;
-	while (at < end) {
-		struct entry e;
-
-		if (!read_entry(data, at, end, &e))
+	while (fatbin_next(data, whole, &at, &e))
+		if (e.kind == FATBIN_ELF && !fatbin_is_compressed(&e) &&
+		    !elf_is_sound(e.payload, e.size))
 			return false;
-		if (e.kind == FATBIN_KIND_ELF && !e.compressed &&
-		    !elf_is_sound(data + at + e.header, e.payload))
-			return false;
-		at += e.header + e.payload;
-	}
-	return true;
+	/* What is left was no entry. */
+	return at == whole;
 }
 
 static bool
 is_fatbin(const uint8_t *data, size_t size)
 {
-	return size >= 16 && u32_at(data) == FATBIN_MAGIC;
+	uint32_t magic = 0;
+
+	if (size >= sizeof(magic))
+		memcpy(&magic, data, sizeof(magic));
+	return magic == FATBIN_MAGIC;
 }
 
 static bool
@@ -312,82 +254,4 @@ wkr_image_is_sound(const uint8_t *data, size_t size)
 	if (is_elf(data, size))
 		return elf_is_sound(data, size);
 	return true; /* text, which ends at its NUL */
-}
-
-/*
- * Do its kernels print? The symbol is in plain sight in text and in machine
- * code; a fatbin whose code is all compressed may hide it, and then it must
- * be taken for printing.
- */
-static bool
-fatbin_hides(const uint8_t *data, size_t size)
-{
-	uint64_t at, end;
-	struct entry e;
-
-	if (!fatbin_bounds(data, size, &at, &end))
-		return false;
-	for (; at < end && read_entry(data, at, end, &e);
-	     at += e.header + e.payload)
-		if (!e.compressed)
-			return false;
-	return true;
-}
-
-bool
-wkr_image_prints(const uint8_t *data, size_t size)
-{
-	if (memmem(data, size, "vprintf", 7))
-		return true;
-	return is_fatbin(data, size) && fatbin_hides(data, size);
-}
-
-/* nvcc's mark on the symbol of a managed variable (seen in st_other). */
-#define OTHER_MANAGED 0x04u
-
-/* The ELF is sound. */
-static bool
-elf_is_managed(const uint8_t *data, size_t size)
-{
-	Elf64_Ehdr eh;
-	Elf64_Shdr sh;
-	Elf64_Sym sym;
-
-	memcpy(&eh, data, sizeof(eh));
-	for (unsigned i = 0; i < eh.e_shnum; i++) {
-		memcpy(&sh, data + eh.e_shoff + i * sizeof(sh), sizeof(sh));
-		if (sh.sh_type != SHT_SYMTAB || sh.sh_entsize != sizeof(sym) ||
-		    !fits(sh.sh_offset, sh.sh_size, size))
-			continue;
-		for (uint64_t at = 0; at + sizeof(sym) <= sh.sh_size;
-		     at += sizeof(sym)) {
-			memcpy(&sym, data + sh.sh_offset + at, sizeof(sym));
-			if (ELF64_ST_TYPE(sym.st_info) == STT_OBJECT &&
-			    sym.st_other & OTHER_MANAGED)
-				return true;
-		}
-	}
-	return false;
-}
-
-bool
-wkr_image_is_managed(const uint8_t *data, size_t size)
-{
-	static const char mark[] = ".attribute(.managed)";
-	uint64_t at, end;
-	struct entry e;
-
-	if (memmem(data, size, mark, sizeof(mark) - 1))
-		return true;
-	if (is_elf(data, size))
-		return elf_is_managed(data, size);
-	if (!is_fatbin(data, size) || !fatbin_bounds(data, size, &at, &end))
-		return false;
-	while (at < end && read_entry(data, at, end, &e)) {
-		if (e.kind == FATBIN_KIND_ELF && !e.compressed &&
-		    elf_is_managed(data + at + e.header, e.payload))
-			return true;
-		at += e.header + e.payload;
-	}
-	return false;
 }

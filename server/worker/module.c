@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/function.h"
 #include "server/worker/jit.h"
 
 /* How long a handle may still belong to an unload that has not come through
@@ -18,10 +19,11 @@
 static void
 unload(struct wkr_module *m)
 {
-	if (m->library)
-		wkr_ok(wkr.drv.cuLibraryUnload(m->library));
-	else if (m->native)
-		wkr_ok(wkr.drv.cuModuleUnload(m->native));
+	wkr_code_unref(m->code);
+	if (m->own)
+		wkr_code_unref(m->own);
+	if (m->image)
+		wkr_image_unref(m->image);
 }
 
 static void
@@ -204,8 +206,8 @@ read_fatbins(const struct wkr_image *image)
 /* What nvcc makes of several fatbins: the main one and a list of those that
  * were linked before. */
 static CUresult
-load_wrapper(struct wkr_module *m, const struct wkr_image *image,
-	     struct wkr_jit *o)
+load_wrapper(const struct wkr_image *image, struct wkr_jit *o,
+	     CUlibrary *library, CUmodule *native)
 {
 	const void **list = read_fatbins(image);
 	struct {
@@ -218,32 +220,74 @@ load_wrapper(struct wkr_module *m, const struct wkr_image *image,
 		return CUDA_ERROR_INVALID_IMAGE;
 	wrapper.main = list[0];
 	wrapper.others = list + 1;
-	r = wkr_ok(wkr.drv.cuLibraryLoadData(&m->library, &wrapper, o->names,
+	r = wkr_ok(wkr.drv.cuLibraryLoadData(library, &wrapper, o->names,
 					     o->values, o->count, NULL, NULL,
 					     0));
-	if (r == CUDA_SUCCESS)
-		r = wkr_ok(wkr.drv.cuLibraryGetModule(&m->native, m->library));
 	free(list);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = wkr_ok(wkr.drv.cuLibraryGetModule(native, *library));
+	if (r != CUDA_SUCCESS)
+		wkr_ok(wkr.drv.cuLibraryUnload(*library));
 	return r;
 }
 
+/* What the driver is given. Logs are asked for by options of their own, not
+ * by those that tell loads apart. */
 static CUresult
-load(struct wkr_module *m, const struct wkr_image *image, uint32_t kind,
-     struct wkr_jit *o)
+load_native(const struct wkr_image *image, bool wrapper, struct wkr_jit *o,
+	    CUlibrary *library, CUmodule *native)
 {
 	atomic_fetch_add(&wkr.image_loads, 1);
-	if (kind == 1)
-		return load_wrapper(m, image, o);
-	if (!wkr_image_is_sound(image->data, image->size))
-		return CUDA_ERROR_INVALID_IMAGE;
-	if (wkr_image_is_managed(image->data, image->size)) {
-		log_line(LOG_WARN, "client %llu (pid %d): an image with managed "
-			 "variables is refused",
-			 (unsigned long long)m->client->id, m->client->pid);
-		return CUDA_ERROR_NOT_SUPPORTED;
+	*library = NULL;
+	if (wrapper)
+		return load_wrapper(image, o, library, native);
+	return wkr_ok(wkr.drv.cuModuleLoadDataEx(native, image->data, o->count,
+						 o->names, o->values));
+}
+
+static void
+add_traits(struct wkr_traits *to, struct wkr_traits more)
+{
+	to->shares &= more.shares;
+	to->variables |= more.variables;
+	to->prints |= more.prints;
+	to->managed |= more.managed;
+}
+
+/* The gate's: looks into an image once. */
+static CUresult
+look(struct wkr_image *image, bool wrapper)
+{
+	const void **list;
+
+	if (image->looked)
+		return CUDA_SUCCESS;
+	if (!wrapper) {
+		if (!wkr_image_is_sound(image->data, image->size))
+			return CUDA_ERROR_INVALID_IMAGE;
+		image->traits = wkr_image_traits(image->data, image->size,
+						 wkr.sm);
+		image->looked = true;
+		return CUDA_SUCCESS;
 	}
-	return wkr_ok(wkr.drv.cuModuleLoadDataEx(
-		&m->native, image->data, o->count, o->names, o->values));
+	list = read_fatbins(image);
+	if (!list)
+		return CUDA_ERROR_INVALID_IMAGE;
+	image->traits = (struct wkr_traits){.shares = true};
+	for (const void **fatbin = list; *fatbin; fatbin++) {
+		const uint8_t *data = *fatbin;
+
+		add_traits(&image->traits,
+			   wkr_image_traits(data, image->size -
+					    (size_t)(data - image->data),
+					    wkr.sm));
+	}
+	/* What they refer to in one another is not followed. */
+	image->traits.shares = false;
+	image->looked = true;
+	free(list);
+	return CUDA_SUCCESS;
 }
 
 CUresult
@@ -270,30 +314,89 @@ link_module(struct wkr_module *m)
 	pthread_mutex_unlock(&m->client->lock);
 }
 
+/* What a call of wkr_mpsModuleLoad asks for. */
+struct load {
+	struct wkr_image *image;
+	bool wrapper, alone;
+	bool told;	      /* the caller wants the compiler's report */
+	struct wkr_jit plain; /* options that tell loads apart */
+	struct wkr_jit all;   /* with the logs */
+};
+
+/* The load of everybody's, or a new one. */
 static CUresult
-load_and_put(struct wkr_call *call, struct wkr_module *m,
-	     const struct wkr_image *image, uint32_t kind, struct wkr_jit *o,
-	     uint32_t *kernels)
+find_code(struct wkr_call *call, struct load *l, struct wkr_code **out)
+{
+	bool shares = !l->alone && !l->told && l->image->traits.shares;
+	CUlibrary library;
+	CUmodule native;
+	CUresult r;
+
+	*out = shares ? wkr_code_ref(l->image, &l->plain) : NULL;
+	if (*out)
+		return CUDA_SUCCESS;
+	if (!wkr_is_quiet(call->client, call->since_ns))
+		return WKR_AGAIN;
+	r = load_native(l->image, l->wrapper, &l->all, &library, &native);
+	if (r != CUDA_SUCCESS)
+		return r;
+	*out = wkr_code_create(l->image, &l->plain, native, library, shares);
+	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult
+count_kernels(struct wkr_module *m, uint32_t *kernels)
 {
 	unsigned count = 0;
+
+	if (wkr_ok(wkr.drv.cuModuleGetFunctionCount(&count, m->native)) !=
+	    CUDA_SUCCESS)
+		count = 0;
+	if (kernels)
+		*kernels = count;
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+load_and_put(struct wkr_call *call, struct wkr_module *m, struct load *l,
+	     uint32_t *kernels)
+{
 	CUresult r = wkr_put_new(call, HANDLE_MODULE, m->handle, m);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = load(m, image, kind, o);
+	r = find_code(call, l, &m->code);
 	if (r == CUDA_SUCCESS) {
-		if (wkr_ok(wkr.drv.cuModuleGetFunctionCount(
-			    &count, m->native)) != CUDA_SUCCESS)
-			count = 0;
-		if (kernels)
-			*kernels = count;
+		m->native = m->code->native;
+		if (m->code->shared && l->image->traits.variables)
+			m->image = wkr_image_ref(l->image->hash, WKR_HASH_SIZE);
 		link_module(m);
-		return r;
+		return count_kernels(m, kernels);
 	}
 	pthread_mutex_lock(&m->client->lock);
 	handle_remove(m->client->table, HANDLE_MODULE, m->handle);
 	pthread_mutex_unlock(&m->client->lock);
-	unload(m);
+	return r;
+}
+
+static CUresult
+read_load(struct wkr_call *call, uint32_t kind, const void *options,
+	  size_t options_size, struct load *l)
+{
+	CUresult r = wkr_jit_read(options, options_size, &l->plain);
+
+	l->all = l->plain;
+	l->alone = kind & MODULE_ALONE;
+	l->wrapper = (kind & ~MODULE_ALONE) == MODULE_FATBINS;
+	if (r == CUDA_SUCCESS)
+		r = look(l->image, l->wrapper);
+	if (r == CUDA_SUCCESS && l->image->traits.managed) {
+		log_line(LOG_WARN, "client %llu (pid %d): an image with managed "
+			 "variables is refused",
+			 (unsigned long long)call->client->id,
+			 call->client->pid);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	return r;
 }
 
@@ -306,31 +409,29 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 {
 	_cleanup_image_ struct wkr_image *image =
 		wkr_image_ref(hash, hash_size);
-	struct wkr_jit o;
+	struct load l = {.image = image};
 	struct wkr_module *m;
 	CUresult r;
 
-	if (!image || image->size != image_size || kind > 1)
+	if (!image || image->size != image_size ||
+	    (kind & ~MODULE_ALONE) > MODULE_FATBINS)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = wkr_jit_read(options, options_size, &o);
+	r = read_load(call, kind, options, options_size, &l);
 	if (r != CUDA_SUCCESS)
 		return r;
-	/* Each client has a load of its own: to share one, no client may see
-	 * another's writes, which only a look at its symbols can tell (R54). */
-	if (!wkr_is_quiet(call->client, call->since_ns))
-		return WKR_AGAIN;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->client = call->client;
-	m->printing = image->printing;
+	m->printing = image->traits.prints;
 	m->handle = module;
 	atomic_store(&m->refs, 1);
-	wkr_jit_add_log(&o, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
-		info, info_cap);
-	wkr_jit_add_log(&o, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
-		error, error_cap);
-	r = load_and_put(call, m, image, kind, &o, kernels);
+	l.told = info && info_cap;
+	wkr_jit_add_log(&l.all, CU_JIT_INFO_LOG_BUFFER,
+			CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info, info_cap);
+	wkr_jit_add_log(&l.all, CU_JIT_ERROR_LOG_BUFFER,
+			CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error, error_cap);
+	r = load_and_put(call, m, &l, kernels);
 	if (r != CUDA_SUCCESS)
 		free(m);
 	trim_log(info, info_size);

@@ -10,6 +10,17 @@
 
 #define WKR_HASH_SIZE 32
 
+/* What the code of an image is like. */
+struct wkr_traits {
+	bool shares;    /* clients can use one load: none sees another's writes */
+	bool variables; /* has some, of whatever sort */
+	bool prints;    /* refers to vprintf */
+	bool managed;   /* has managed variables, which the host cannot reach */
+};
+/* Of what cannot be looked into. */
+#define WKR_TRAITS_UNKNOWN \
+	((struct wkr_traits){.variables = true, .prints = true})
+
 /* Code as the broker gave it; kept until the broker takes it back and nobody
  * reads it any more. The driver has a copy of its own of what it loaded. */
 struct wkr_image {
@@ -19,20 +30,50 @@ struct wkr_image {
 	const uint8_t *data;
 	size_t size;
 	size_t room;   /* bytes mapped at data */
-	bool printing; /* refers to vprintf */
+	struct wkr_traits traits; /* the gate's, once it has looked */
+	bool looked;
+};
+
+struct function_info;
+struct wkr_jit;
+
+/* A kernel of a load and what it is asked once. */
+struct wkr_kernel {
+	struct wkr_kernel *next;
+	CUfunction native;
+	struct function_info *info;
+	char name[];
+};
+
+/* One load of an image by the driver. Made, and its kernels found, on the
+ * gate's thread. */
+struct wkr_code {
+	struct wkr_code *next; /* of those that are shared; code.c's lock */
+	CUmodule native;
+	CUlibrary library; /* what holds it, or NULL */
+	bool shared;
+	bool orphan; /* its image was taken back; code.c's lock */
+	bool used;   /* its code is there */
+	uint32_t refs; /* code.c's lock */
+	uint8_t hash[WKR_HASH_SIZE];
+	uint64_t size;		/* of the image, bytes */
+	struct wkr_jit *jit;	/* what it was loaded with */
+	struct wkr_kernel *kernels;
 };
 
 struct wkr_function;
 
 struct wkr_module {
-	CUmodule native;	 /* first member (struct wkr_object) */
-	CUlibrary library;	 /* what holds it, or NULL */
+	CUmodule native;	/* first member (struct wkr_object): its code's */
+	struct wkr_code *code;	/* where its kernels are */
+	struct wkr_code *own;	/* where its variables are, or NULL: not asked
+				 * for, or in `code`; the gate's */
+	struct wkr_image *image; /* held for `own`, when `code` is shared */
 	struct wkr_module *next; /* of the client's */
 	struct wkr_client *client;
 	uint64_t handle;
 	bool printing; /* as its image */
 	bool loaded;
-	bool used;   /* its code is there (gate's thread) */
 	bool warned; /* that it lacks code for the device */
 	_Atomic uint32_t refs;
 	struct wkr_function *functions; /* under the client's lock */
@@ -69,10 +110,23 @@ wkr_image_unrefp(struct wkr_image **image)
 /* Lengths inside the image stay inside it: the driver's loader believes
  * them. */
 bool wkr_image_is_sound(const uint8_t *data, size_t size);
-bool wkr_image_prints(const uint8_t *data, size_t size);
-/* Has a sound image managed variables? The host could not reach them. What is
- * compressed is not looked into: their addresses are refused later. */
-bool wkr_image_is_managed(const uint8_t *data, size_t size);
+/* traits.c. Of an image for a device of compute capability sm / 10. */
+struct wkr_traits wkr_image_traits(const uint8_t *data, size_t size,
+				   unsigned sm);
+
+/* code.c: loads. */
+/* The load of an image that clients share, held, or NULL. */
+struct wkr_code *wkr_code_ref(const struct wkr_image *image,
+			      const struct wkr_jit *jit);
+/* A load of nobody else's, or, when shared, the one that others will find.
+ * NULL: out of memory, and it is unloaded. Takes native and library. */
+struct wkr_code *wkr_code_create(const struct wkr_image *image,
+				 const struct wkr_jit *jit, CUmodule native,
+				 CUlibrary library, bool shared);
+/* May unload, which waits for and stalls neighbours (measured). */
+void wkr_code_unref(struct wkr_code *code);
+/* An image is gone: loads of it stay only as long as they are held. */
+void wkr_code_orphan(const void *hash);
 
 /* gate.c: would a drain hurt nobody but this client now? True in any case
  * two seconds after since_ns; UINT64_MAX: never just for that. */

@@ -170,7 +170,15 @@ ask_device(void)
 			     .id = wkr.device},
 	};
 	size_t free_bytes = 0, total = 0;
+	int major = 0, minor = 0;
 
+	wkr.drv.cuDeviceGetAttribute(
+		&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+		wkr.device);
+	wkr.drv.cuDeviceGetAttribute(
+		&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+		wkr.device);
+	wkr.sm = (unsigned)(major * 10 + minor);
 	if (wkr.drv.cuMemGetAllocationGranularity(
 		    &wkr.granularity, &prop,
 		    CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS ||

@@ -43,6 +43,7 @@ struct wkr {
 	int driver_version;
 	int device_count;
 	const struct softcuda_table *soft; /* NULL: a real driver */
+	unsigned sm;	    /* 90: compute capability 9.0 */
 	int shared_optin;   /* dynamic shared memory a block may ask for */
 	size_t granularity; /* of device memory, bytes */
 	uint64_t free_at_start, total_memory;

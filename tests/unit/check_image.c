@@ -38,7 +38,7 @@ expect_bare(const void *from, size_t size)
 	struct image image;
 
 	ck_assert_int_eq(image_find(&image, from), 0);
-	ck_assert_int_eq(image.kind, IMAGE_BARE);
+	ck_assert_int_eq(image.kind, MODULE_BARE);
 	ck_assert_ptr_eq(image.data, from);
 	ck_assert_uint_eq(image.size, size);
 	ck_assert_ptr_null(image.owned);
@@ -247,7 +247,7 @@ START_TEST(image_behind_a_wrapper_is_its_fatbin)
 	struct image image;
 
 	ck_assert_int_eq(image_find(&image, &wrapper), 0);
-	ck_assert_int_eq(image.kind, IMAGE_BARE);
+	ck_assert_int_eq(image.kind, MODULE_BARE);
 	ck_assert_ptr_eq(image.data, edge);
 	ck_assert_uint_eq(image.size, 56);
 	wrapper.version = 3;
@@ -270,7 +270,7 @@ START_TEST(image_of_several_fatbins_is_gathered)
 	uint32_t start[2];
 
 	ck_assert_int_eq(image_find(&image, &wrapper), 0);
-	ck_assert_int_eq(image.kind, IMAGE_PARTS);
+	ck_assert_int_eq(image.kind, MODULE_FATBINS);
 	ck_assert_uint_eq(image.size, 8 + 3 * 8 + 3 * 56);
 	memcpy(start, image.data, sizeof(start));
 	memcpy(sizes, image.data + 8, sizeof(sizes));
@@ -285,7 +285,7 @@ START_TEST(image_of_several_fatbins_is_gathered)
 	/* An empty list is a plain fatbin; a list into nowhere is junk. */
 	more[0] = NULL;
 	ck_assert_int_eq(image_find(&image, &wrapper), 0);
-	ck_assert_int_eq(image.kind, IMAGE_BARE);
+	ck_assert_int_eq(image.kind, MODULE_BARE);
 	more[0] = (void *)0x1000;
 	expect_invalid(&wrapper);
 	wrapper.more = at_edge(more, 0);

@@ -17,19 +17,21 @@ static const char ptx[] =
 	".visible .entry nothing()\n{\n ret;\n}\n";
 
 static struct rig rig;
-static struct rig_client one;
+static struct rig_client one, two;
 
 static void
 setup(void)
 {
 	rig_start(&rig, NULL);
 	rig_client_start(&rig, &one, 1, false);
+	rig_client_start(&rig, &two, 2, false);
 }
 
 static void
 teardown(void)
 {
 	ck_assert_uint_eq(rig_client_end(&one), 0);
+	ck_assert_uint_eq(rig_client_end(&two), 0);
 	rig_stop(&rig);
 }
 
@@ -47,7 +49,7 @@ take_back(const uint8_t *hash, size_t size)
 }
 
 struct figures {
-	uint64_t images, mappings, descriptors;
+	uint64_t images, loads, mappings, descriptors;
 };
 
 static struct figures
@@ -55,28 +57,78 @@ look(void)
 {
 	Mps__Control *hold;
 	const Mps__WorkerStat *s = rig_stats(&rig, &hold)->worker;
-	struct figures f = {s->images, s->mappings, s->descriptors};
+	struct figures f = {s->images, s->image_loads, s->mappings,
+			    s->descriptors};
 
 	mps__control__free_unpacked(hold, NULL);
 	return f;
 }
 
 static int
-load(const uint8_t *hash, uint64_t *out)
+load_as(struct rig_client *client, const uint8_t *hash, uint64_t size,
+	uint32_t kind, uint64_t *out)
 {
-	uint64_t id = rig_mint(&one, HANDLE_MODULE), image_size = sizeof(ptx);
+	uint64_t id = rig_mint(client, HANDLE_MODULE);
 	uint64_t hash_size = 32, options_size = 0;
-	uint32_t kind = 0, cap = 256, count, *kernels = &count;
+	uint32_t no_cap = 0, cap = 256, count, *kernels = &count;
 	const uint64_t *p = &id;
 	const void *options = NULL, *h = hash;
-	char info[256], error[256];
-	void *i = info, *e = error;
+	char error[256];
+	void *i = NULL, *e = error;
 
 	*out = id;
-	return rig_call(&one, API_mpsModuleLoad,
-			(void *[]){&p, &h, &hash_size, &image_size, &kind,
-				   &options, &options_size, &kernels, &i, &cap,
-				   &e, &cap});
+	return rig_call(client, API_mpsModuleLoad,
+			(void *[]){&p, &h, &hash_size, &size, &kind, &options,
+				   &options_size, &kernels, &i, &no_cap, &e,
+				   &cap});
+}
+
+static int
+load(const uint8_t *hash, uint64_t *out)
+{
+	return load_as(&one, hash, sizeof(ptx), MODULE_BARE, out);
+}
+
+/* A module of text, loaded by a client. */
+static uint64_t
+load_text(struct rig_client *client, const char *text, uint32_t kind)
+{
+	uint8_t hash[32];
+	uint64_t module;
+
+	ck_assert_uint_eq(rig_image(&rig, text, strlen(text) + 1, hash), 0);
+	ck_assert_int_eq(load_as(client, hash, strlen(text) + 1, kind, &module),
+			 0);
+	return module;
+}
+
+static int
+global(struct rig_client *client, uint64_t module, const char *name,
+       uint64_t *out)
+{
+	uint64_t size, *a = out, *s = &size;
+
+	return rig_call(client, API_mpsModuleGlobal,
+			(void *[]){&module, &name, &a, &s});
+}
+
+static int
+function(struct rig_client *client, uint64_t module, const char *name)
+{
+	uint64_t id = rig_mint(client, HANDLE_FUNCTION);
+	const uint64_t *p = &id;
+	struct function_info room, *info = &room;
+	uint32_t cap = sizeof(room);
+
+	return rig_call(client, API_mpsModuleFunction,
+			(void *[]){&module, &name, &p, &info, &cap});
+}
+
+static int
+unload(struct rig_client *client, uint64_t module)
+{
+	rig_post(client, API_mpsModuleUnload, (void *[]){&module});
+	return rig_call(client, API_mpsFence, NULL);
 }
 
 START_TEST(images_taken_back_leave_nothing_mapped)
@@ -136,6 +188,93 @@ START_TEST(a_module_outlives_its_image)
 }
 END_TEST
 
+#define CODE ".version 8.0\n.target sm_90\n.address_size 64\n"
+static const char with_idle_variable[] =
+	CODE ".visible .global .align 4 .u32 idle;\n"
+	     ".visible .entry nothing()\n{\n ret;\n}\n";
+static const char with_variable[] =
+	CODE ".visible .global .align 4 .u32 count;\n"
+	     ".visible .entry add()\n{\n .reg .u32 %r;\n"
+	     " atom.global.add.u32 %r, [count], 1;\n ret;\n}\n";
+
+START_TEST(clients_share_a_load_and_it_stays_for_the_next)
+{
+	uint64_t before = look().loads;
+	uint64_t a = load_text(&one, ptx, MODULE_BARE);
+	uint64_t b = load_text(&two, ptx, MODULE_BARE);
+
+	ck_assert_uint_eq(look().loads, before + 1);
+	ck_assert_int_eq(function(&one, a, "nothing"), 0);
+	ck_assert_int_eq(function(&two, b, "nothing"), 0);
+	ck_assert_int_eq(function(&two, b, "something"),
+			 CUDA_ERROR_NOT_FOUND);
+	ck_assert_int_eq(unload(&one, a), 0);
+	ck_assert_int_eq(function(&two, b, "nothing"), 0);
+	ck_assert_int_eq(unload(&two, b), 0);
+	load_text(&two, ptx, MODULE_BARE);
+	ck_assert_uint_eq(look().loads, before + 1);
+}
+END_TEST
+
+START_TEST(code_with_variables_is_each_clients_own)
+{
+	uint64_t before = look().loads, first, second;
+	uint64_t a = load_text(&one, with_variable, MODULE_BARE);
+	uint64_t b = load_text(&two, with_variable, MODULE_BARE);
+
+	ck_assert_uint_eq(look().loads, before + 2);
+	ck_assert_int_eq(global(&one, a, "count", &first), 0);
+	ck_assert_int_eq(global(&two, b, "count", &second), 0);
+	ck_assert_uint_ne(first, second);
+}
+END_TEST
+
+START_TEST(an_address_taken_of_shared_code_is_of_ones_own)
+{
+	uint64_t before = look().loads, first, second, again;
+	uint64_t a = load_text(&one, with_idle_variable, MODULE_BARE);
+	uint64_t b = load_text(&two, with_idle_variable, MODULE_BARE);
+
+	ck_assert_uint_eq(look().loads, before + 1);
+	ck_assert_int_eq(global(&one, a, "absent", &first),
+			 CUDA_ERROR_NOT_FOUND);
+	ck_assert_uint_eq(look().loads, before + 1);
+	ck_assert_int_eq(global(&one, a, "idle", &first), 0);
+	ck_assert_int_eq(global(&two, b, "idle", &second), 0);
+	ck_assert_int_eq(global(&one, a, "idle", &again), 0);
+	ck_assert_uint_ne(first, second);
+	ck_assert_uint_eq(first, again);
+	ck_assert_uint_eq(look().loads, before + 3);
+}
+END_TEST
+
+START_TEST(who_asks_to_be_alone_is)
+{
+	uint64_t before = look().loads;
+
+	load_text(&one, ptx, MODULE_ALONE);
+	load_text(&two, ptx, MODULE_ALONE);
+	load_text(&two, ptx, MODULE_BARE);
+	ck_assert_uint_eq(look().loads, before + 3);
+}
+END_TEST
+
+START_TEST(a_shared_load_ends_with_its_image)
+{
+	uint64_t before = look().loads, module;
+	uint8_t hash[32];
+
+	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
+	ck_assert_int_eq(load(hash, &module), 0);
+	ck_assert_int_eq(unload(&one, module), 0);
+	ck_assert_uint_eq(take_back(hash, 32), 0);
+	ck_assert_uint_eq(look().images, 0);
+	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
+	ck_assert_int_eq(load(hash, &module), 0);
+	ck_assert_uint_eq(look().loads, before + 2);
+}
+END_TEST
+
 START_TEST(taking_back_what_is_not_there_is_no_error)
 {
 	uint8_t hash[32] = {1};
@@ -153,6 +292,11 @@ main(void)
 		images_taken_back_leave_nothing_mapped,
 		a_module_outlives_its_image,
 		taking_back_what_is_not_there_is_no_error,
+		clients_share_a_load_and_it_stays_for_the_next,
+		code_with_variables_is_each_clients_own,
+		an_address_taken_of_shared_code_is_of_ones_own,
+		who_asks_to_be_alone_is,
+		a_shared_load_ends_with_its_image,
 	};
 
 	if (!rig_is_possible()) {

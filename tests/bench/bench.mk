@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What it costs. The programs are plain CUDA programs: never built with the
+# sanitizers that ours may have.
+
+BENCH_C := $(addprefix $(T)/bench/,count)
+EXTRA_TESTS += $(BENCH_C)
+CHECK_PROGRAMS += tests/bench/check_instructions.py
+QUICK_PROGRAMS += tests/bench/check_instructions.py
+
+# A tail call would look like a call by the caller's caller.
+$(BENCH_C): $(T)/bench/%: tests/bench/%.c tests/bench/kernels.h $(LINKS)
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g -fno-optimize-sibling-calls \
+		$(WARN) $(if $(WERROR),-Werror) -I. -isystem $(CUDA)/include \
+		-o $@ $< -L$(LIB)/mpsshim -lcuda -lpthread
+
+# After a change that has to cost more, or costs less.
+.PHONY: instructions
+instructions: all $(T)/bench/count
+	$(Q)$(CHECK_ENV) tests/bench/check_instructions.py --record

@@ -19,6 +19,7 @@ include tests/ptx/ptx.mk
 include tests/api/api.mk
 include tests/hostile/hostile.mk
 include tests/bench/bench.mk
+include tests/gpu/gpu.mk
 
 define unit_rule
 $(T)/$(1): $(OBJ)/tests/unit/$(1).o $(sort $(WING_proto) \

@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154
+#
+# What entry points answer to calls that they must refuse, under mpsrun on the
+# software device, against tests/gpu/fidelity.tsv, which tests/gpu/fidelity.sh
+# recorded on an H200; and that the comparison finds what it is there for.
+set -u
+# shellcheck source=tests/api/rows.sh
+. "$(dirname "$0")/../api/rows.sh"
+
+recording=$top/tests/gpu/fidelity.tsv
+compare=$top/tests/gpu/fidelity_compare.sh
+
+# compared NATIVE OURS EXPLAINED: the last line of the comparison.
+compared() {
+	printf "$1" >"$work/a"
+	printf "$2" >"$work/b"
+	printf "$3" >"$work/c"
+	"$compare" "$work/a" "$work/b" "$top/proto/cuda.api" "$work/c" |
+		tail -n 1
+}
+# sums WANTED-PART NATIVE OURS EXPLAINED
+sums() {
+	got=$(compared "$2" "$3" "$4")
+	echo "$got"
+	case $got in
+	*"$1"*) ;;
+	*) return 1 ;;
+	esac
+}
+one='cuInit\tflags 1\t1\t-\t0\n'
+same_rows() {
+	sums '1 equal, 0 refused, 0 crash natively, 0 explained, 0 unex' \
+		"$one" "$one" ''
+}
+difference() {
+	sums '0 explained, 1 unexplained' "$one" \
+		'cuInit\tflags 1\t3\t-\t0\n' ''
+}
+missing_row() {
+	sums '1 unexplained' "$one"'cuInit\tflags 2\t1\t-\t0\n' "$one" ''
+}
+explained() {
+	sums '1 explained, 0 unexplained, 0 stale' "$one" \
+		'cuInit\tflags 1\t3\t-\t0\n' 'cuIn*\tflags *\tbecause\n'
+}
+stale() {
+	sums '0 unexplained, 1 stale' "$one" "$one" \
+		'cuInit\tflags *\tbecause\n'
+}
+refusal_is_no_excuse() {
+	# cuInit is not refused in cuda.api.
+	sums '0 refused, 0 crash natively, 0 explained, 1 unexplained' \
+		"$one" 'cuInit\tflags 1\t801\t-\t0\n' ''
+}
+crash_is_no_excuse_for_success() {
+	sums '0 crash natively, 0 explained, 1 unexplained' \
+		'cuInit\tflags 1\tSIGSEGV\t-\t-\n' \
+		'cuInit\tflags 1\t0\t-\t0\n' ''
+}
+row "the comparison takes equal rows as equal" same_rows
+row "it reports a difference" difference
+row "it reports a row that is missing" missing_row
+row "it accepts an explanation" explained
+row "it reports an explanation of nothing" stale
+row "it excuses no refusal of what is served" refusal_is_no_excuse
+row "it excuses no success where the driver dies" crash_is_no_excuse_for_success
+
+runs_to_its_end() {
+	"$mpsrun" "$T/fidelity" -j 2 >"$work/ours.tsv" 2>"$work/err" || {
+		tail -n 20 "$work/err"
+		return 1
+	}
+	echo "$(wc -l <"$work/ours.tsv") rows over" \
+		"$(cut -f 1 "$work/ours.tsv" | sort -u | wc -l) functions"
+}
+no_row_twice() {
+	cut -f 1,2 "$work/ours.tsv" | sort | uniq -d | tee "$work/twice"
+	[ ! -s "$work/twice" ]
+}
+nothing_hangs() {
+	! grep -P '\t(TIMEOUT|EXIT\d+)\t' "$work/ours.tsv"
+}
+as_recorded() {
+	"$compare" "$recording" "$work/ours.tsv" "$top/proto/cuda.api" \
+		"$top/tests/gpu/fidelity_explained.tsv" \
+		"$top/tests/gpu/fidelity_soft.tsv"
+}
+row "every group runs to its end" runs_to_its_end
+row "no row is there twice" no_row_twice
+row "no call hangs or ends the program" nothing_hangs
+if [ -r "$recording" ]; then
+	row "rows are as recorded on an H200" as_recorded
+else
+	skip "rows are as recorded on an H200" "no recording (fidelity.tsv) yet"
+fi
+finish_rows

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Programs that a real driver and ours are compared with.
+
+FIDELITY := $(T)/fidelity
+EXTRA_TESTS += $(FIDELITY)
+CHECK_PROGRAMS += tests/gpu/check_fidelity.sh
+
+# Never built with the sanitizers that ours may have: it runs on any driver.
+# Rows with every argument of a kind, NULL among them, are their purpose.
+$(FIDELITY): $(wildcard tests/gpu/fidelity/*.[ch]) $(GEN)/fidelity_names.h
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O1 -g $(WARN) \
+		$(if $(WERROR),-Werror) -Wno-nonnull -I. -I$(GEN) \
+		-isystem $(CUDA)/include -o $@ $(filter %.c,$^) -ldl
+
+# Every function but twins with a thread's default stream.
+$(GEN)/fidelity_names.h: proto/exports-13.0.txt
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)sed '/_pt[sd][sz]$$/d;s/.*/"&",/' $< >$@

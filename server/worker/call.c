@@ -48,19 +48,13 @@ run_job(struct wkr_job *job)
 	return WKR_JOB_DONE;
 }
 
-static struct wkr_queue *
-queue_of(const struct wkr_handler *handler)
-{
-	switch (handler->thread) {
-	case WKR_ON_GATE:
-		return &wkr.gate;
-	case WKR_ON_REAPER:
-		return &wkr.reaper;
-	case WKR_ON_LANE:
-		return &wkr.helper;
-	}
-	return &wkr.helper;
-}
+/* Who runs what does not run here; unordered calls that a lane could have run
+ * are the helper's. */
+static struct wkr_queue *const queues[] = {
+	[WKR_ON_LANE] = &wkr.helper,
+	[WKR_ON_REAPER] = &wkr.reaper,
+	[WKR_ON_GATE] = &wkr.gate,
+};
 
 static int
 send_to_queue(struct wkr_client *client, const Mps__Call *m)
@@ -92,7 +86,7 @@ send_to_queue(struct wkr_client *client, const Mps__Call *m)
 		return r;
 	}
 	wkr_client_pin(client);
-	wkr_queue_add(queue_of(handler), &j->job);
+	wkr_queue_add(queues[handler->thread], &j->job);
 	return 0;
 }
 
@@ -164,8 +158,6 @@ run_here(struct wkr_client *client, const Mps__Call *m,
 	}
 	publish_issued(client, m->seq);
 	result = wkr_handlers[m->fn].run(&call, m->fn, call.args);
-	if (call.lying)
-		return -EBADMSG;
 	if (result == WKR_AGAIN) {
 		wkr_call_mark(&call);
 		return WKR_CALL_E_AGAIN;

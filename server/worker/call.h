@@ -21,7 +21,7 @@ struct wkr_call {
 	uint64_t seq;
 	uint32_t fn;
 	uint32_t slot;	   /* CHANNEL_NO_SLOT: a post */
-	bool lying;	   /* the frame breaks a rule */
+	bool lying;	   /* the launch breaks a rule */
 	bool on_lane;	   /* may touch streams and events */
 	uint64_t since_ns; /* jobs: when it was queued */
 	struct wire_arena arena;

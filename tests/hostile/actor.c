@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api_ids.h"
 #include "proto/launch.h"
 #include "proto/shmem.h"
 #include "tests/hostile/toys.h"
@@ -24,6 +25,8 @@ enum {
 	DRAIN_MS = 2000,
 	/* Blocks of one launch: the software device runs each of them. */
 	BLOCKS_MAX = 1024,
+	/* Of mpsHostNext. */
+	HOST_SLOT = CHANNEL_SLOTS - 1,
 };
 
 static bool
@@ -453,6 +456,52 @@ push(struct actor *a, struct ring *ring, const uint8_t *frame, size_t size)
 	return !is_dead(a);
 }
 
+static void
+await_host_turn(struct actor *a)
+{
+	_Atomic uint32_t *state = &a->channel.slots[HOST_SLOT].state;
+	int limit = a->every ? MAYBE_MS : ANSWER_MS;
+
+	for (int ms = 0; ms < limit && atomic_load(state) != SLOT_DONE; ms++) {
+		if (is_dead(a))
+			return;
+		usleep(1000);
+	}
+	a->counts->hangs += !a->every && atomic_load(state) != SLOT_DONE;
+}
+
+/*
+ * That a host function has run is said only after the worker has told whose
+ * turn it is: mpsHostNext gets a slot in the ring for that, which no call of
+ * the recording has; those do not wait for their answers here. On the
+ * socket, whose answers nobody reads, it may be said too early and the stream
+ * is then held to the end. The size of the frame.
+ */
+static size_t
+keep_host_turn(struct actor *a, uint8_t *frame, size_t size)
+{
+	const size_t head = sizeof(struct frame_header);
+	struct frame_header header;
+	Mps__Call *m;
+
+	memcpy(&header, frame, head);
+	if (!a->ring || !a->channel.page || header.type != FRAME_CALL)
+		return size;
+	m = mps__call__unpack(NULL, size - head, frame + head);
+	if (m && m->fn == API_mpsHostNext && m->args.len >= 8) {
+		if (memcmp(m->args.data, "\0\0\0\0\0\0\0", 8))
+			await_host_turn(a);
+		atomic_store(&a->channel.slots[HOST_SLOT].state, SLOT_PENDING);
+		m->slot = HOST_SLOT;
+		header.size = (uint32_t)mps__call__pack(m, frame + head);
+		size = head + header.size;
+		memcpy(frame, &header, head);
+	}
+	if (m)
+		mps__call__free_unpacked(m, NULL);
+	return size;
+}
+
 static bool
 say_data(struct actor *a, size_t i)
 {
@@ -465,6 +514,7 @@ say_data(struct actor *a, size_t i)
 	if (a->data < 0)
 		return false;
 	memcpy(frame, entry->bytes, size);
+	size = keep_host_turn(a, frame, size);
 	rename_all(a, frame, size);
 	number_anew(a, frame, size);
 	memcpy(&header, frame, sizeof(header));

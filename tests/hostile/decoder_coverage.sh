@@ -19,7 +19,8 @@ out=${BUILD_COV:-build-cov}
 jobs=${JOBS:-2}
 tests='check_marshal check_ring check_sock check_chan check_broker
 	check_broker_memory check_broker_worker check_worker
-	check_worker_hostile check_worker_parts check_edges check_attach'
+	check_worker_hostile check_worker_parts check_worker_queue check_edges
+	check_attach'
 programs=''
 for t in $tests decode replay record kill_client graphs; do
 	programs="$programs $out/tests/$t"

@@ -176,6 +176,34 @@ captures(void)
 	C(cuStreamSynchronize(streams[1]));
 }
 
+static void CUDA_CB
+count_up(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* Work behind a host function waits aside in the worker, an event's waiter
+ * in another stream too. */
+static void
+host_functions(void)
+{
+	static unsigned ran;
+
+	phase = "hostfunc";
+	for (unsigned i = 1; i <= 4; i++) {
+		launch(streams[1], memory[0]);
+		C(cuLaunchHostFunc(streams[1], count_up, &ran));
+		launch(streams[1], memory[0]);
+		C(cuEventRecord(events[1], streams[1]));
+		C(cuStreamWaitEvent(streams[2], events[1], 0));
+		launch(streams[2], memory[5]);
+		C(cuMemsetD8Async(memory[2], (unsigned char)i, N, streams[1]));
+		C(cuStreamSynchronize(streams[2]));
+		C(ran == i ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+		C(cuStreamSynchronize(streams[1]));
+	}
+}
+
 static void
 finish(void)
 {
@@ -204,6 +232,7 @@ main(int argc, char **argv)
 	launches();
 	copies();
 	captures();
+	host_functions();
 	finish();
 	return 0;
 }

@@ -140,6 +140,21 @@ START_TEST(ordered_call_in_the_unordered_ring_drops_the_liar)
 }
 END_TEST
 
+START_TEST(unordered_call_in_the_ordered_ring_keeps_its_place)
+{
+	uint8_t args[9] = {[0] = 7, [8] = 1};
+
+	atomic_store(&liar.channel.slots[0].state, SLOT_PENDING);
+	rig_push(&liar, frame,
+		 make_call(3, API_mpsPing, 0, args, sizeof(args)), true);
+	while (atomic_load(&liar.channel.slots[0].state) != SLOT_DONE)
+		usleep(100);
+	rig_push(&liar, frame,
+		 make_call(3, API_mpsFence, CHANNEL_NO_SLOT, NULL, 0), true);
+	ck_assert(rig_is_dropped(&liar));
+}
+END_TEST
+
 START_TEST(arguments_of_another_length_drop_the_liar)
 {
 	rig_push(&liar, frame, make_call(1, API_mpsStreamSync, 0, "1234567", 7),
@@ -351,6 +366,7 @@ main(void)
 		sequence_that_goes_back_drops_the_liar,
 		slot_out_of_range_drops_the_liar,
 		ordered_call_in_the_unordered_ring_drops_the_liar,
+		unordered_call_in_the_ordered_ring_keeps_its_place,
 		arguments_of_another_length_drop_the_liar,
 		capacity_of_gigabytes_drops_the_liar,
 		unknown_function_is_refused,

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -332,6 +333,83 @@ START_TEST(full_stream_blocks_no_lane)
 }
 END_TEST
 
+static bool
+waits_for_a_host_function(uint64_t client)
+{
+	Mps__Control *hold;
+	Mps__WorkerStatsReply *stats = rig_stats(&rig, &hold);
+	bool yes = false;
+
+	for (size_t i = 0; i < stats->n_clients; i++)
+		yes |= stats->clients[i]->client == client &&
+		       !strcmp(stats->clients[i]->waiting, "a host function");
+	mps__control__free_unpacked(hold, NULL);
+	return yes;
+}
+
+/* More than the worker keeps aside for a client: the rest stays in its ring,
+ * and all of it runs once the host function has. */
+START_TEST(flood_behind_a_host_function_waits_and_runs)
+{
+	const int launches = 4500;
+	uint64_t stream = one.stream[0], ticket = 7, none = 0, *p = &ticket;
+	void *ask[] = {&none, &p}, *done[] = {&ticket, &p};
+
+	start(&many[0], 10);
+	rig_post(&one.c, API_mpsHostFunc, (void *[]){&stream, &ticket});
+	for (int i = 0; i < launches; i++)
+		bump(&one, stream);
+	bump(&many[0], many[0].stream[0]);
+	ck_assert_int_eq(sync_stream(&many[0], many[0].stream[0]), 0);
+	ck_assert_uint_eq(words[COUNT], 1);
+	while (!waits_for_a_host_function(1))
+		usleep(1000);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsHostNext, ask), 0);
+	ck_assert_uint_eq(ticket, 7);
+	ck_assert_uint_eq(words[COUNT], 1);
+	rig_call_begin(&one.c, API_mpsHostNext, done);
+	ck_assert(comes_to_retire(&one, one.c.seq));
+	ck_assert_uint_eq(words[COUNT], 1 + launches);
+}
+END_TEST
+
+/* Loads wait for a kernel that runs, in another thread's queue. That has as
+ * many as a client has reply slots; the rest stays on the socket. */
+START_TEST(calls_beyond_the_bound_wait_their_turn)
+{
+	const int loads = CHANNEL_SLOTS + 6;
+	uint64_t size = sizeof(ptx), hash_size = 32, none = 0;
+	uint32_t kind = 0, cap = 256, kernels, *k = &kernels;
+	char info[256], error[256];
+	void *i = info, *e = error;
+	static struct rig_client c;
+	const void *options = NULL;
+	uint8_t hash[32];
+	const void *h = hash;
+	uint64_t id;
+	const uint64_t *p = &id;
+	void *argv[] = {&p, &h, &hash_size, &size, &kind, &options,
+			&none, &k, &i, &cap, &e, &cap};
+
+	rig_client_start(&rig, &c, 20, true);
+	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
+	spin(&one, one.stream[0], GO);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsStreamQuery,
+				  (void *[]){&one.stream[0]}),
+			 CUDA_ERROR_NOT_READY);
+	for (int n = 0; n < loads; n++) {
+		id = rig_mint(&c, HANDLE_MODULE);
+		rig_call_begin(&c, API_mpsModuleLoad, argv);
+		/* The first answer: no load has one yet. */
+		if (n == CHANNEL_SLOTS - 1)
+			ck_assert_int_eq(rig_call(&c, API_mpsFence, NULL), 0);
+	}
+	words[GO] = 1;
+	for (int n = 0; n < loads; n++)
+		ck_assert_int_eq(rig_call_end(&c, API_mpsModuleLoad, argv), 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -343,6 +421,8 @@ main(void)
 		first_of_two_operations_retires_alone,
 		stream_tells_how_far_it_is,
 		full_stream_blocks_no_lane,
+		flood_behind_a_host_function_waits_and_runs,
+		calls_beyond_the_bound_wait_their_turn,
 	};
 
 	if (!rig_is_possible()) {

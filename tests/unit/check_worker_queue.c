@@ -11,34 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "api_cuda.h"
-#include "proto/function.h"
-#include "proto/handle.h"
 #include "tests/unit/suite.h"
-#include "tests/unit/worker_rig.h"
+#include "tests/unit/worker_user.h"
 
 #define CLIENTS 8
-#define STREAMS 8 /* of each client */
-
-enum kind { BLOCKING, NON_BLOCKING, LEGACY };
-
-static const char ptx[] =
-	".version 8.0\n.target sm_90\n.address_size 64\n"
-	".visible .entry bump(.param .u64 p)\n{\n"
-	" .reg .b32 %r<3>; .reg .b64 %d<2>;\n"
-	" ld.param.u64 %d1, [p];\n ld.global.u32 %r1, [%d1];\n"
-	" add.u32 %r2, %r1, 1;\n st.global.u32 [%d1], %r2;\n ret;\n}\n"
-	".visible .entry spin(.param .u64 p)\n{\n"
-	" .reg .b32 %r<2>; .reg .b64 %d<2>; .reg .pred %p;\n"
-	" ld.param.u64 %d1, [p];\n"
-	"L:\n ld.volatile.global.u32 %r1, [%d1];\n"
-	" setp.eq.u32 %p, %r1, 0;\n @%p bra L;\n ret;\n}\n";
-
-struct user {
-	struct rig_client c;
-	uint64_t bump, spin;
-	uint64_t stream[STREAMS];
-};
+#define STREAMS USER_STREAMS
 
 static struct rig rig;
 static struct user one, many[CLIENTS];
@@ -53,62 +30,6 @@ address(unsigned word)
 }
 
 static void
-make_stream(struct user *u, uint64_t *out, enum kind kind_of)
-{
-	uint64_t id = rig_mint(&u->c, HANDLE_STREAM), context = 7;
-	const uint64_t *p = &id;
-	uint32_t kind = kind_of;
-	int32_t priority = 0;
-
-	rig_post(&u->c, API_mpsStreamCreate,
-		 (void *[]){&p, &context, &kind, &priority});
-	*out = id;
-}
-
-static uint64_t
-get_function(struct user *u, uint64_t module, const char *name)
-{
-	static struct function_info info;
-	uint64_t id = rig_mint(&u->c, HANDLE_FUNCTION);
-	uint32_t cap = sizeof(info);
-	const uint64_t *p = &id;
-	void *out = &info;
-
-	ck_assert_int_eq(rig_call(&u->c, API_mpsModuleFunction,
-				  (void *[]){&module, &name, &p, &out, &cap}),
-			 0);
-	return id;
-}
-
-static void
-start(struct user *u, uint64_t id)
-{
-	uint64_t module, image_size = sizeof(ptx), hash_size = 32;
-	uint64_t options_size = 0;
-	uint32_t kind = 0, cap = 256, kernels, *k = &kernels;
-	const uint64_t *p = &module;
-	const void *options = NULL;
-	char info[256], error[256];
-	void *i = info, *e = error;
-	uint8_t hash[32];
-	const void *h = hash;
-
-	rig_client_start(&rig, &u->c, id, false);
-	module = rig_mint(&u->c, HANDLE_MODULE);
-	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
-	ck_assert_int_eq(
-		rig_call(&u->c, API_mpsModuleLoad,
-			 (void *[]){&p, &h, &hash_size, &image_size, &kind,
-				    &options, &options_size, &k, &i, &cap,
-				    &e, &cap}),
-		0);
-	u->bump = get_function(u, module, "bump");
-	u->spin = get_function(u, module, "spin");
-	for (int s = 0; s < STREAMS; s++)
-		make_stream(u, &u->stream[s], NON_BLOCKING);
-}
-
-static void
 setup(void)
 {
 	static const char *const lanes[] = {"MPSSHIM_LANES=2", NULL};
@@ -116,7 +37,7 @@ setup(void)
 
 	rig_start(&rig, lanes);
 	ck_assert_uint_eq(rig.ready->worker_ready->status, 0);
-	start(&one, 1);
+	user_start(&rig, &one, 1);
 	ck_assert_uint_eq(rig_host(&one.c, 1, rig.host_base, 4096, &map), 0);
 	words = map;
 }
@@ -150,10 +71,22 @@ sync_stream(struct user *u, uint64_t stream)
 	return rig_call(&u->c, API_mpsStreamSync, (void *[]){&stream});
 }
 
+/* The worker has taken all there is, and what comes now is of another turn. It
+ * sleeps only between two. */
+static void
+end_turn(struct user *u)
+{
+	struct ring_words *words_of = &u->c.channel.page->ordered;
+
+	while (atomic_load(&words_of->head) != atomic_load(&words_of->tail) ||
+	       !(atomic_load(&words_of->naps) & 1))
+		usleep(50);
+}
+
 static bool
 comes_to_retire(struct user *u, uint64_t seq)
 {
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		if (atomic_load(&u->c.channel.page->retired) >= seq)
 			return true;
 		usleep(1000);
@@ -167,7 +100,7 @@ crowd(void)
 {
 	/* Loading code waits for kernels: none runs before all is loaded. */
 	for (int i = 0; i < CLIENTS; i++)
-		start(&many[i], 10 + (uint64_t)i);
+		user_start(&rig, &many[i], 10 + (uint64_t)i);
 	for (int i = 0; i < CLIENTS; i++)
 		for (int s = 0; s < STREAMS; s++)
 			spin(&many[i], many[i].stream[s], GO);
@@ -223,8 +156,8 @@ START_TEST(legacy_order_and_events_hold_in_a_crowd)
 	uint32_t flags = 0;
 
 	crowd();
-	make_stream(&one, &blocking, BLOCKING);
-	make_stream(&one, &legacy, LEGACY);
+	user_stream(&one, &blocking, BLOCKING);
+	user_stream(&one, &legacy, LEGACY);
 	rig_post(&one.c, API_mpsEventCreate, (void *[]){&p, &flags});
 	spin(&one, blocking, GO_LATER);
 	bump(&one, legacy);
@@ -249,9 +182,9 @@ START_TEST(wait_for_a_stream_is_not_for_later_work)
 
 	spin(&one, stream, GO);
 	rig_call_begin(&one.c, API_mpsStreamSync, argv);
-	usleep(20000);
+	end_turn(&one);
 	spin(&one, stream, GO_LATER);
-	usleep(20000);
+	end_turn(&one);
 	words[GO] = 1;
 	ck_assert_int_eq(rig_call_end(&one.c, API_mpsStreamSync, argv), 0);
 	ck_assert_int_eq(rig_call(&one.c, API_mpsStreamQuery, argv),
@@ -267,9 +200,9 @@ START_TEST(first_of_two_operations_retires_alone)
 
 	spin(&one, one.stream[0], GO);
 	seq = one.c.seq;
-	usleep(20000);
+	end_turn(&one);
 	spin(&one, one.stream[0], GO_LATER);
-	usleep(20000);
+	end_turn(&one);
 	ck_assert_uint_lt(atomic_load(&one.c.channel.page->retired), seq);
 	words[GO] = 1;
 	ck_assert(comes_to_retire(&one, seq));
@@ -290,11 +223,11 @@ START_TEST(stream_tells_how_far_it_is)
 	bump(&one, stream);
 	spin(&one, stream, GO);
 	first = one.c.seq;
-	usleep(20000);
+	end_turn(&one);
 	bump(&one, stream);
 	spin(&one, stream, GO_LATER);
 	rig_call_begin(&one.c, API_mpsStreamReached, argv);
-	usleep(20000);
+	end_turn(&one);
 	words[GO] = 1;
 	ck_assert_int_eq(rig_call_end(&one.c, API_mpsStreamReached, argv), 0);
 	ck_assert_uint_ge(reached, first);
@@ -313,7 +246,7 @@ START_TEST(full_stream_blocks_no_lane)
 	const int launches = 1500;
 
 	for (int i = 0; i < 3; i++)
-		start(&many[i], 10 + (uint64_t)i);
+		user_start(&rig, &many[i], 10 + (uint64_t)i);
 	spin(&one, one.stream[0], GO);
 	for (int i = 0; i < launches; i++) {
 		bump(&one, one.stream[0]);
@@ -355,7 +288,7 @@ START_TEST(flood_behind_a_host_function_waits_and_runs)
 	uint64_t stream = one.stream[0], ticket = 7, none = 0, *p = &ticket;
 	void *ask[] = {&none, &p}, *done[] = {&ticket, &p};
 
-	start(&many[0], 10);
+	user_start(&rig, &many[0], 10);
 	rig_post(&one.c, API_mpsHostFunc, (void *[]){&stream, &ticket});
 	for (int i = 0; i < launches; i++)
 		bump(&one, stream);
@@ -378,7 +311,7 @@ END_TEST
 START_TEST(calls_beyond_the_bound_wait_their_turn)
 {
 	const int loads = CHANNEL_SLOTS + 6;
-	uint64_t size = sizeof(ptx), hash_size = 32, none = 0;
+	uint64_t size = sizeof(user_ptx), hash_size = 32, none = 0;
 	uint32_t kind = 0, cap = 256, kernels, *k = &kernels;
 	char info[256], error[256];
 	void *i = info, *e = error;
@@ -392,7 +325,7 @@ START_TEST(calls_beyond_the_bound_wait_their_turn)
 			&none, &k, &i, &cap, &e, &cap};
 
 	rig_client_start(&rig, &c, 20, true);
-	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
+	ck_assert_uint_eq(rig_image(&rig, user_ptx, sizeof(user_ptx), hash), 0);
 	spin(&one, one.stream[0], GO);
 	ck_assert_int_eq(rig_call(&one.c, API_mpsStreamQuery,
 				  (void *[]){&one.stream[0]}),

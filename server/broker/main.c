@@ -36,6 +36,8 @@ static const char usage[] =
 	"      --host-limit=SIZE   shared and pinned memory of one client or job\n"
 	"      --store-limit=SIZE  code images kept for all (default 8G, at most a\n"
 	"                          quarter of the machine's memory)\n"
+	"      --overlap           measure how long kernels of two clients ran at\n"
+	"                          once; costs two event records a launch\n"
 	"  -f, --foreground        stay in the foreground, log to stderr\n"
 	"      --ready-fd=N        do not fork; write a newline to descriptor N\n"
 	"                          when ready, or a line that says what failed\n"
@@ -44,7 +46,7 @@ static const char usage[] =
 
 enum {
 	OPT_IDLE = 256, OPT_READY, OPT_DEVICE_LIMIT, OPT_HOST_LIMIT,
-	OPT_STORE_LIMIT,
+	OPT_STORE_LIMIT, OPT_OVERLAP,
 };
 
 static const struct option long_options[] = {
@@ -54,6 +56,7 @@ static const struct option long_options[] = {
 	{ "device-limit", required_argument, NULL, OPT_DEVICE_LIMIT },
 	{ "host-limit", required_argument, NULL, OPT_HOST_LIMIT },
 	{ "store-limit", required_argument, NULL, OPT_STORE_LIMIT },
+	{ "overlap", no_argument, NULL, OPT_OVERLAP },
 	{ "foreground", no_argument, NULL, 'f' },
 	{ "ready-fd", required_argument, NULL, OPT_READY },
 	{ "help", no_argument, NULL, 'h' },
@@ -124,6 +127,8 @@ parse_option(int c, struct options *options)
 	case OPT_STORE_LIMIT:
 		r = brk_quota_parse(optarg, &options->store_limit);
 		break;
+	/* The worker inherits it. */
+	case OPT_OVERLAP: r = setenv("MPSSHIM_OVERLAP", "1", 1); break;
 	case 'h':
 		fputs(usage, stdout);
 		exit(fflush(stdout) ? 1 : 0);

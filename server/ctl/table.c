@@ -48,7 +48,7 @@ uptime(uint64_t s, char out[48])
 static void
 print_worker(const Mps__WorkerStat *w)
 {
-	char overlap[24];
+	char overlap[24], busy[24];
 
 	printf("device %d  %s\n", w->device, w->device_name);
 	printf("  worker   pid %d, generation %" PRIu64 ", driver %s\n", w->pid,
@@ -56,9 +56,19 @@ print_worker(const Mps__WorkerStat *w)
 	printf("  contexts %" PRIu64 ", images %" PRIu64 " (%" PRIu64
 	       " loads), lanes %" PRIu64 ", handles %" PRIu64 "\n",
 	       w->contexts, w->images, w->image_loads, w->lanes, w->handles);
-	printf("  overlap  %s (kernels of two clients at once)\n",
-	       w->overlap_known ? seconds(w->overlap_ns, overlap) :
-				  "not measured");
+	if (w->overlap_known)
+		printf("  overlap  %s (kernels of two clients at once, seen "
+		       "inside the driver library)\n",
+		       seconds(w->overlap_ns, overlap));
+	if (w->events_known)
+		printf("  overlap  %s of %s (kernels of two clients at once, "
+		       "by events around %" PRIu64 " of %" PRIu64
+		       " launches)\n",
+		       seconds(w->events_overlap_ns, overlap),
+		       seconds(w->events_busy_ns, busy), w->events_timed,
+		       w->events_timed + w->events_missed);
+	if (!w->overlap_known && !w->events_known)
+		printf("  overlap  not measured (mpsd --overlap does)\n");
 	if (w->lost)
 		printf("  lost     %" PRIu64 " clients lost work to a fault\n",
 		       w->lost);
@@ -70,6 +80,21 @@ program_name(const char *exe)
 	const char *slash = strrchr(exe, '/');
 
 	return slash && slash[1] ? slash + 1 : exe;
+}
+
+/* For how long a kernel of its was running, as far as that is known. */
+static const char *
+kernel_time(const Mps__StatusReply *s, const Mps__ClientStat *c, char out[24])
+{
+	for (size_t i = 0; i < s->n_workers; i++) {
+		if (s->workers[i]->device != c->device)
+			continue;
+		if (s->workers[i]->overlap_known)
+			return seconds(c->kernel_ns, out);
+		if (s->workers[i]->events_known)
+			return seconds(c->busy_ns, out);
+	}
+	return "-";
 }
 
 static void
@@ -86,7 +111,7 @@ print_clients(const Mps__StatusReply *s)
 		       " %10s  %s", c->pid, c->device,
 		       *c->job ? c->job : "-", bytes(c->device_bytes, device),
 		       bytes(c->host_bytes, host), c->modules, c->streams,
-		       c->launches, seconds(c->kernel_ns, kernels),
+		       c->launches, kernel_time(s, c, kernels),
 		       program_name(c->exe));
 		if (*c->waiting)
 			printf(" (%s)", c->waiting);

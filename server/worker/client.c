@@ -14,6 +14,7 @@
 #include "server/worker/lane.h"
 #include "server/worker/memory.h"
 #include "server/worker/module.h"
+#include "server/worker/overlap.h"
 #include "server/worker/texture.h"
 
 void *
@@ -297,6 +298,8 @@ bury(struct wkr_job *job)
 	free_ranges(client, WKR_HOST);
 	wkr_ok(wkr.drv.cuMemHostUnregister(client->staging));
 	unlink_client(client);
+	if (wkr.measuring)
+		wkr_overlap_forget(client->id);
 	client_free(client);
 	free(b);
 	wkr_control_done(id, CUDA_SUCCESS, "", -1);

@@ -31,6 +31,7 @@
 #include "server/worker/backlog.h"
 #include "server/worker/call.h"
 #include "server/worker/lane.h"
+#include "server/worker/overlap.h"
 
 /* Operations between two fences, at most. */
 #define FENCE_EVERY 256u
@@ -181,6 +182,8 @@ stream_poll(struct wkr_stream *stream)
 	}
 	if (any)
 		stream->retired_ns = wkr_now_ns();
+	if (any && stream->brackets)
+		wkr_brackets_collect(stream);
 	return any;
 }
 

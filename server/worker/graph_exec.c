@@ -6,6 +6,7 @@
 
 #include "server/worker/graph.h"
 #include "server/worker/module.h"
+#include "server/worker/overlap.h"
 
 #define INSTANTIATE_FLAGS \
 	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | \
@@ -85,12 +86,22 @@ owns_all(struct wkr_graph *g)
 	return yes;
 }
 
+static bool
+has_kernels(const struct wkr_graph *g)
+{
+	for (uint32_t i = 0; i < g->count; i++)
+		if (g->nodes[i].needs.module)
+			return true;
+	return false;
+}
+
 CUresult
 wkr_mpsGraphLaunch(struct wkr_call *call, uint64_t graph, uint64_t stream)
 {
 	struct wkr_client *client = call->client;
 	struct wkr_stream *s = wkr_get(client, HANDLE_STREAM, stream);
 	struct wkr_graph *g = ready(call, graph);
+	struct wkr_bracket *bracket = NULL;
 	CUresult r;
 
 	if (!g || !s)
@@ -102,8 +113,12 @@ wkr_mpsGraphLaunch(struct wkr_call *call, uint64_t graph, uint64_t stream)
 		return WKR_AGAIN;
 	}
 	r = wkr_stream_begin(call, s);
-	if (r == CUDA_SUCCESS)
-		r = wkr_ok(wkr.drv.cuGraphLaunch(g->native, s->native));
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (wkr.measuring && has_kernels(g))
+		bracket = wkr_bracket_open(s);
+	r = wkr_ok(wkr.drv.cuGraphLaunch(g->native, s->native));
+	wkr_overlap_after(bracket, r == CUDA_SUCCESS);
 	if (r != CUDA_SUCCESS)
 		return r;
 	wkr_stream_end(call, s, true);

@@ -9,6 +9,7 @@
 #include "server/worker/call.h"
 #include "server/worker/launch_attrs.h"
 #include "server/worker/module.h"
+#include "server/worker/overlap.h"
 
 /* Bytes of a message to a head; false when they are no head. */
 static bool
@@ -142,14 +143,17 @@ issue(struct wkr_call *call, struct wkr_launch *launch,
 		&size,
 		CU_LAUNCH_PARAM_END,
 	};
+	struct wkr_bracket *bracket;
 	CUresult r;
 
 	r = wkr_stream_begin(call, s);
 	if (r != CUDA_SUCCESS)
 		return r;
 	launch->config.hStream = s->native;
+	bracket = wkr_overlap_before(s);
 	r = wkr_ok(wkr.drv.cuLaunchKernelEx(&launch->config, function->native,
 					    NULL, size ? extra : NULL));
+	wkr_overlap_after(bracket, r == CUDA_SUCCESS);
 	if (r != CUDA_SUCCESS)
 		return r;
 	wkr_stream_end(call, s, true);

@@ -13,6 +13,7 @@
 
 #include "server/worker/call.h"
 #include "server/worker/lane.h"
+#include "server/worker/overlap.h"
 
 static void
 usage(FILE *out)
@@ -107,6 +108,12 @@ main(int argc, char **argv)
 	if (r < 0)
 		return EXIT_FAILURE;
 	status = wkr_start(message, sizeof(message));
+	if (status == CUDA_SUCCESS) {
+		status = wkr_overlap_start();
+		if (status != CUDA_SUCCESS)
+			snprintf(message, sizeof(message),
+				 "MPSSHIM_OVERLAP: no timing events");
+	}
 	if (status == CUDA_SUCCESS && start_threads() < 0) {
 		status = CUDA_ERROR_OUT_OF_MEMORY;
 		snprintf(message, sizeof(message),

@@ -7,6 +7,7 @@
 
 #include "server/worker/client.h"
 #include "server/worker/module.h"
+#include "server/worker/overlap.h"
 
 static uint64_t
 count_descriptors(void)
@@ -87,6 +88,8 @@ fill_client(Mps__ClientStat *s, struct wkr_client *c)
 	s->late_errors = atomic_load(&c->late_errors);
 	s->launches = atomic_load(&c->launches);
 	s->kernel_ns = kernel_ns(c->id);
+	if (wkr.measuring)
+		s->busy_ns = wkr_overlap_busy_ns(c->id);
 	s->waiting = (char *)atomic_load(&c->waiting);
 	pthread_mutex_lock(&c->lock);
 	s->chunks = count_chunks_locked(c);
@@ -103,6 +106,7 @@ fill_client(Mps__ClientStat *s, struct wkr_client *c)
 static void
 fill_worker(Mps__WorkerStat *s)
 {
+	struct wkr_overlap events = {0};
 	uint64_t overlap = 0;
 
 	mps__worker_stat__init(s);
@@ -112,6 +116,13 @@ fill_worker(Mps__WorkerStat *s)
 	s->overlap_known =
 		wkr.soft && wkr.soft->overlap_ns(&overlap) == CUDA_SUCCESS;
 	s->overlap_ns = overlap;
+	s->events_known = wkr.measuring;
+	if (wkr.measuring)
+		wkr_overlap_get(&events);
+	s->events_overlap_ns = events.both_ns;
+	s->events_busy_ns = events.any_ns;
+	s->events_timed = events.timed;
+	s->events_missed = events.missed;
 	s->images = wkr_image_count();
 	s->image_loads = atomic_load(&wkr.image_loads);
 	s->lanes = wkr.nlanes;

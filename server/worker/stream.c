@@ -10,6 +10,7 @@
 #include "server/worker/backlog.h"
 #include "server/worker/call.h"
 #include "server/worker/lane.h"
+#include "server/worker/overlap.h"
 
 struct wkr_group *
 wkr_group_find(struct wkr_client *client, uint64_t context)
@@ -129,6 +130,8 @@ wkr_mpsContextDestroy(struct wkr_call *call, uint64_t context)
 static void
 stream_free(struct wkr_stream *s)
 {
+	if (s->brackets)
+		wkr_brackets_drop(s);
 	if (s->native)
 		wkr_ok(wkr.drv.cuStreamDestroy_v2(s->native));
 	free(s);

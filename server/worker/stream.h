@@ -11,6 +11,7 @@
 
 #include "wkr_driver.h"
 
+struct wkr_bracket;
 struct wkr_call;
 struct wkr_client;
 struct wkr_lane;
@@ -70,6 +71,7 @@ struct wkr_stream {
 	uint64_t host_seq;   /* of the host function that holds it, or 0 */
 	uint64_t behind;     /* backlog.c */
 	struct wkr_fence *head, *tail;
+	struct wkr_bracket *brackets, *last_bracket; /* overlap.c */
 	uint64_t joined; /* what its legacy stream waits for already */
 	uint64_t seen;	 /* of its legacy stream, likewise */
 };

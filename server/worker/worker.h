@@ -50,6 +50,7 @@ struct wkr {
 	struct wkr_window windows[WKR_WINDOWS_MAX];
 	unsigned nwindows;
 	unsigned cores;
+	bool measuring; /* overlap.c */
 	struct wkr_lane *lanes[WKR_LANES_MAX];
 	unsigned nlanes;
 	struct wkr_queue helper, gate, reaper;

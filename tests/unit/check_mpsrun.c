@@ -431,6 +431,7 @@ START_TEST(mpsctl_shows_clients)
 	ck_assert_ptr_nonnull(strstr(out, "fake device"));
 	ck_assert_ptr_nonnull(strstr(out, "a \"job\""));
 	ck_assert_ptr_nonnull(strstr(out, " check"));
+	ck_assert_ptr_nonnull(strstr(out, "overlap  not measured"));
 	ck_assert_int_eq(mpsctl(out, sizeof(out), "status", "--json"), 0);
 	ck_assert_ptr_nonnull(strstr(out, "\"job\": \"a \\\"job\\\"\""));
 	ck_assert_ptr_nonnull(strstr(out, "\"modules\": 7"));

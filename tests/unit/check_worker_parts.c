@@ -2,10 +2,12 @@
 #include <check.h>
 #include <elf.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/shmem.h"
 #include "server/worker/module.h"
+#include "server/worker/overlap.h"
 #include "server/worker/range.h"
 #include "tests/unit/suite.h"
 
@@ -282,9 +284,77 @@ START_TEST(fatbin_is_checked_entry_by_entry)
 }
 END_TEST
 
+static void
+add(struct wkr_times *times, uint64_t client, uint64_t begin, uint64_t end)
+{
+	ck_assert_int_eq(wkr_times_add(times, client, begin, end), 0);
+}
+
+static uint64_t
+busy(const struct wkr_times *times, uint64_t client)
+{
+	for (size_t i = 0; i < times->nbusy; i++)
+		if (times->busy[i].client == client)
+			return times->busy[i].ns;
+	return 0;
+}
+
+static void
+times_free(struct wkr_times *times)
+{
+	free(times->items);
+	free(times->busy);
+}
+
+START_TEST(overlap_is_time_of_two_clients_or_more)
+{
+	struct wkr_times times = {0};
+
+	add(&times, 3, 150, 160); /* three at once count once */
+	add(&times, 1, 100, 200);
+	add(&times, 2, 140, 300);
+	add(&times, 2, 400, 400); /* nothing */
+	add(&times, 1, 300, 310); /* begins as the other ends */
+	ck_assert_uint_eq(wkr_times_end(&times), 310);
+	ck_assert_int_eq(wkr_times_fold(&times), 0);
+	ck_assert_uint_eq(times.both_ns, 60);
+	ck_assert_uint_eq(times.any_ns, 210);
+	ck_assert_uint_eq(busy(&times, 1), 110);
+	ck_assert_uint_eq(busy(&times, 2), 160);
+	ck_assert_uint_eq(busy(&times, 3), 10);
+	ck_assert_uint_eq(wkr_times_end(&times), 0);
+	times_free(&times);
+}
+END_TEST
+
+START_TEST(overlap_of_a_client_with_itself_is_none)
+{
+	struct wkr_times times = {0};
+
+	for (uint64_t i = 0; i < 1000; i++) {
+		add(&times, 7, 10 * i, 10 * i + 25);
+		add(&times, 7, 10 * i + 5, 10 * i + 6);
+	}
+	ck_assert_int_eq(wkr_times_fold(&times), 0);
+	ck_assert_uint_eq(times.both_ns, 0);
+	ck_assert_uint_eq(times.any_ns, 9990 + 25);
+	ck_assert_uint_eq(busy(&times, 7), 9990 + 25);
+	add(&times, 8, 20000, 20001);
+	add(&times, 7, 20000, 20002);
+	ck_assert_int_eq(wkr_times_fold(&times), 0);
+	ck_assert_uint_eq(times.both_ns, 1);
+	wkr_times_forget(&times, 7);
+	ck_assert_uint_eq(busy(&times, 7), 0);
+	ck_assert_uint_eq(busy(&times, 8), 1);
+	times_free(&times);
+}
+END_TEST
+
 SUITE("worker_parts", replay_translates_and_mints_handles,
       ranges_cover_only_what_was_added, ranges_next_to_each_other_are_one,
       ranges_do_not_wrap_around, ranges_refuse_overlaps, ranges_are_taken_once,
       image_stays_mapped_while_a_load_reads_it,
       text_is_sound, elf_that_points_outside_is_not_sound,
-      fatbin_is_checked_entry_by_entry)
+      fatbin_is_checked_entry_by_entry,
+      overlap_is_time_of_two_clients_or_more,
+      overlap_of_a_client_with_itself_is_none)

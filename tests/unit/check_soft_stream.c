@@ -517,12 +517,18 @@ END_TEST
 /*
  * Wait matrix: a neighbour's kernel runs, a third thread launches on its own
  * stream, and a call is made. Does the call wait until the kernel is let go?
- * Do the launches stop meanwhile?
+ * Do the launches stop meanwhile? What is to come to pass is waited for, and
+ * that may take long on a busy machine; what is not to happen is given a
+ * while.
  */
+enum { WAITS = 1, STALLS = 2 };
+enum { PATIENCE_MS = 20000, WHILE_MS = 300, FLOW = 20 };
+
 struct matrix {
 	struct kit *kit;
 	struct kit_hold hold;
-	_Atomic int returned, stop, launches;
+	unsigned expected;
+	_Atomic int called, returned, stop, launches;
 	bool waits, stalls;
 };
 
@@ -544,32 +550,67 @@ matrix_launcher(void *arg)
 	return NULL;
 }
 
-/* Looks on for a while, then lets the kernel go. The call has a second to
- * return by itself; launches that stop for 200 ms have stalled. */
+/* No launch for a while. */
+static bool
+comes_to_stall(struct matrix *m)
+{
+	double begin = kit_ms(), moved = begin;
+	int seen = m->launches;
+
+	while (kit_ms() - begin < PATIENCE_MS) {
+		if (kit_ms() - moved > WHILE_MS)
+			return true;
+		kit_sleep_ms(5);
+		if (m->launches == seen)
+			continue;
+		seen = m->launches;
+		moved = kit_ms();
+	}
+	return false;
+}
+
+/* One launch may have been on its way in when the call began. */
+static bool
+goes_on(struct matrix *m)
+{
+	double begin = kit_ms();
+	int seen = m->launches;
+
+	while (m->launches < seen + FLOW && kit_ms() - begin < PATIENCE_MS)
+		kit_sleep_ms(1);
+	return m->launches >= seen + FLOW;
+}
+
+static bool
+returns_within(struct matrix *m, unsigned ms)
+{
+	double begin = kit_ms();
+
+	while (!m->returned && kit_ms() - begin < ms)
+		kit_sleep_ms(1);
+	return m->returned;
+}
+
+/* Looks on, then lets the kernel go. */
 static void *
 matrix_watcher(void *arg)
 {
 	struct matrix *m = arg;
-	double begin = kit_ms(), moved = begin;
-	int seen = m->launches;
 
-	while (!m->returned && kit_ms() - begin < 1000) {
-		kit_sleep_ms(5);
-		if (m->launches != seen) {
-			seen = m->launches;
-			moved = kit_ms();
-		}
-	}
-	m->waits = !m->returned;
-	m->stalls = kit_ms() - moved > 200;
+	while (!m->called)
+		kit_sleep_ms(1);
+	m->waits = !returns_within(m, m->expected & WAITS ? WHILE_MS :
+							    PATIENCE_MS);
+	m->stalls = m->expected & STALLS ? comes_to_stall(m) : !goes_on(m);
 	kit_hold_end(&m->hold);
 	return NULL;
 }
 
-static struct matrix
-measure(struct kit *k, void (*call)(struct kit *k, void *arg), void *arg)
+static void
+measure(struct kit *k, void (*call)(struct kit *k, void *arg), void *arg,
+	unsigned expected)
 {
-	struct matrix m = { .kit = k };
+	struct matrix m = { .kit = k, .expected = expected };
 	pthread_t launcher, watcher;
 
 	ck_assert(!pthread_create(&launcher, NULL, matrix_launcher, &m));
@@ -577,19 +618,18 @@ measure(struct kit *k, void (*call)(struct kit *k, void *arg), void *arg)
 		kit_sleep_ms(1);
 	kit_hold_start(k, &m.hold);
 	ck_assert(!pthread_create(&watcher, NULL, matrix_watcher, &m));
+	m.called = 1;
 	call(k, arg);
 	m.returned = 1;
 	pthread_join(watcher, NULL);
 	m.stop = 1;
 	pthread_join(launcher, NULL);
-	ok(cuStreamSynchronize(m.hold.stream));
-	return m;
+	ok(cuCtxSynchronize());
+	ck_assert_msg(m.waits == !!(expected & WAITS), "the call %s",
+		      m.waits ? "waited" : "returned at once");
+	ck_assert_msg(m.stalls == !!(expected & STALLS), "launches %s",
+		      m.stalls ? "stalled" : "went on");
 }
-
-#define WAITS(m) ck_assert_msg((m).waits, "the call returned at once")
-#define RETURNS(m) ck_assert_msg(!(m).waits, "the call waited")
-#define STALLS(m) ck_assert_msg((m).stalls, "launches went on")
-#define FLOWS(m) ck_assert_msg(!(m).stalls, "launches stalled")
 
 static void
 call_load(struct kit *k, void *arg)
@@ -603,26 +643,20 @@ call_load(struct kit *k, void *arg)
 
 START_TEST(module_load_waits_and_stalls)
 {
-	struct matrix m;
 	struct kit k;
 
 	kit_open(&k);
-	m = measure(&k, call_load, NULL);
-	WAITS(m);
-	STALLS(m);
+	measure(&k, call_load, NULL, WAITS | STALLS);
 }
 END_TEST
 
 START_TEST(relaxed_module_load_does_neither)
 {
-	struct matrix m;
 	struct kit k;
 
 	setenv("SOFTCUDA_RELAX", "load", 1);
 	kit_open(&k);
-	m = measure(&k, call_load, NULL);
-	RETURNS(m);
-	FLOWS(m);
+	measure(&k, call_load, NULL, 0);
 }
 END_TEST
 
@@ -646,20 +680,13 @@ call_first_use(struct kit *k, void *arg)
 
 START_TEST(library_waits_at_first_use_only)
 {
-	struct matrix m;
 	CUlibrary lib;
 	struct kit k;
 
 	kit_open(&k);
-	m = measure(&k, call_library, &lib);
-	RETURNS(m);
-	FLOWS(m);
-	m = measure(&k, call_first_use, &lib);
-	WAITS(m);
-	STALLS(m);
-	m = measure(&k, call_first_use, &lib);
-	RETURNS(m);
-	FLOWS(m);
+	measure(&k, call_library, &lib, 0);
+	measure(&k, call_first_use, &lib, WAITS | STALLS);
+	measure(&k, call_first_use, &lib, 0);
 }
 END_TEST
 
@@ -672,30 +699,24 @@ call_free(struct kit *k, void *arg)
 
 START_TEST(memory_free_waits_and_stalls)
 {
-	struct matrix m;
 	CUdeviceptr p;
 	struct kit k;
 
 	kit_open(&k);
 	ok(cuMemAlloc(&p, 1 << 20));
-	m = measure(&k, call_free, &p);
-	WAITS(m);
-	STALLS(m);
+	measure(&k, call_free, &p, WAITS | STALLS);
 }
 END_TEST
 
 START_TEST(relaxed_memory_free_does_neither)
 {
-	struct matrix m;
 	CUdeviceptr p;
 	struct kit k;
 
 	setenv("SOFTCUDA_RELAX", "free", 1);
 	kit_open(&k);
 	ok(cuMemAlloc(&p, 1 << 20));
-	m = measure(&k, call_free, &p);
-	RETURNS(m);
-	FLOWS(m);
+	measure(&k, call_free, &p, 0);
 }
 END_TEST
 
@@ -708,15 +729,12 @@ call_unload(struct kit *k, void *arg)
 
 START_TEST(module_unload_waits_without_stalling)
 {
-	struct matrix m;
 	CUmodule module;
 	struct kit k;
 
 	kit_open(&k);
 	ok(cuModuleLoadData(&module, kit_ptx));
-	m = measure(&k, call_unload, &module);
-	WAITS(m);
-	FLOWS(m);
+	measure(&k, call_unload, &module, WAITS);
 }
 END_TEST
 
@@ -730,13 +748,10 @@ call_limit(struct kit *k, void *arg)
 
 START_TEST(stack_limit_waits_and_stalls)
 {
-	struct matrix m;
 	struct kit k;
 
 	kit_open(&k);
-	m = measure(&k, call_limit, NULL);
-	WAITS(m);
-	STALLS(m);
+	measure(&k, call_limit, NULL, WAITS | STALLS);
 }
 END_TEST
 
@@ -751,18 +766,14 @@ call_local(struct kit *k, void *arg)
 
 START_TEST(first_launch_with_much_local_memory_waits)
 {
-	struct matrix m;
 	CUdeviceptr word;
 	struct kit k;
 
 	kit_open(&k);
 	word = kit_word(0);
-	m = measure(&k, call_local, &word);
-	WAITS(m);
-	STALLS(m);
+	measure(&k, call_local, &word, WAITS | STALLS);
 	ck_assert_uint_eq(kit_read(word), 5);
-	m = measure(&k, call_local, &word);
-	RETURNS(m);
+	measure(&k, call_local, &word, 0);
 }
 END_TEST
 
@@ -794,13 +805,10 @@ call_vmm(struct kit *k, void *arg)
 
 START_TEST(virtual_memory_calls_wait_for_nobody)
 {
-	struct matrix m;
 	struct kit k;
 
 	kit_open(&k);
-	m = measure(&k, call_vmm, NULL);
-	RETURNS(m);
-	FLOWS(m);
+	measure(&k, call_vmm, NULL, 0);
 }
 END_TEST
 
@@ -814,13 +822,10 @@ call_ctx_sync(struct kit *k, void *arg)
 
 START_TEST(context_synchronize_waits_without_stalling)
 {
-	struct matrix m;
 	struct kit k;
 
 	kit_open(&k);
-	m = measure(&k, call_ctx_sync, NULL);
-	WAITS(m);
-	FLOWS(m);
+	measure(&k, call_ctx_sync, NULL, WAITS);
 }
 END_TEST
 
@@ -835,46 +840,78 @@ private_table(void)
 	return table;
 }
 
-static uint64_t
-overlap_of_two(uint64_t first, uint64_t second)
+struct seen {
+	uint64_t overlap, busy[2];
+};
+
+static struct seen
+look(uint64_t first, uint64_t second)
 {
 	const struct softcuda_table *table = private_table();
-	CUstream a, b;
-	uint64_t ns;
+	struct seen seen;
+
+	ok(table->overlap_ns(&seen.overlap));
+	ok(table->kernel_ns(first, &seen.busy[0]));
+	ok(table->kernel_ns(second, &seen.busy[1]));
+	return seen;
+}
+
+/* Kernels of both tags run until both have been executing for `ns`, and have
+ * overlapped for `overlap_ns` (waited for). */
+static struct seen
+run_two(uint64_t first, uint64_t second, uint64_t ns, uint64_t overlap_ns)
+{
+	double begin = kit_ms(), all;
+	struct kit_hold h[2];
+	struct seen seen;
 	struct kit k;
 
 	kit_open(&k);
-	a = kit_stream();
-	b = kit_stream();
-	ok(table->set_stream_tag(a, first));
-	ok(table->set_stream_tag(b, second));
-	ok(kit_spin(&k, 200, 0, a));
-	ok(kit_spin(&k, 200, 0, b));
+	for (int i = 0; i < 2; i++) {
+		h[i].stream = kit_stream();
+		h[i].flag = kit_shared(&h[i].device);
+		ok(private_table()->set_stream_tag(h[i].stream,
+						   i ? second : first));
+	}
+	for (int i = 0; i < 2; i++)
+		ok(kit_until(&k, h[i].device, 1, h[i].stream));
+	do {
+		kit_sleep_ms(1);
+		seen = look(first, second);
+	} while (seen.busy[0] < ns || seen.busy[1] < ns ||
+		 seen.overlap < overlap_ns);
+	for (int i = 0; i < 2; i++)
+		kit_hold_end(&h[i]);
 	ok(cuCtxSynchronize());
-	ok(table->kernel_ns(first, &ns));
-	ck_assert(ns > 20000000 && ns < 2000000000);
-	ok(table->overlap_ns(&ns));
-	return ns;
+	seen = look(first, second);
+	all = kit_ms() - begin;
+	ck_assert_uint_le(seen.busy[0], (uint64_t)(all * 1e6));
+	ck_assert_uint_le(seen.busy[1], (uint64_t)(all * 1e6));
+	return seen;
 }
 
 START_TEST(overlap_is_seen_with_two_threads_and_two_tags)
 {
+	struct seen seen;
+
 	setenv("SOFTCUDA_THREADS", "2", 1);
-	ck_assert(overlap_of_two(1, 2) > 10000000);
+	seen = run_two(1, 2, 20000000, 10000000);
+	ck_assert_uint_le(seen.overlap, seen.busy[0]);
+	ck_assert_uint_le(seen.overlap, seen.busy[1]);
 }
 END_TEST
 
 START_TEST(overlap_of_one_tag_with_itself_does_not_count)
 {
 	setenv("SOFTCUDA_THREADS", "2", 1);
-	ck_assert_uint_eq(overlap_of_two(7, 7), 0);
+	ck_assert_uint_eq(run_two(7, 7, 20000000, 0).overlap, 0);
 }
 END_TEST
 
 START_TEST(overlap_with_one_thread_is_zero)
 {
 	setenv("SOFTCUDA_THREADS", "1", 1);
-	ck_assert_uint_eq(overlap_of_two(1, 2), 0);
+	ck_assert_uint_eq(run_two(1, 2, 20000000, 0).overlap, 0);
 }
 END_TEST
 

@@ -43,7 +43,7 @@ two_at_once() {
 
 # mappings and handles of the worker, once no client is left
 left() {
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		"$bin/mpsctl" status --json >"$work/status" || {
 			echo "no status: $?"
 			return 1
@@ -68,7 +68,7 @@ dies_holding() {
 	: >"$work/held"
 	"$mpsrun" "$graphs" hold >"$work/held" &
 	victim=$!
-	for _ in $(seq 200); do
+	for _ in $(seq 1500); do
 		grep -q held "$work/held" && break
 		sleep 0.02
 	done

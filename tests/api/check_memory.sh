@@ -48,9 +48,22 @@ print(len(s["clients"]), s["vault_chunks"], w["handles"],
       w["mappings"])'
 }
 
-# Memory goes back at a quiet moment after its client's end.
+# Memory goes back at a quiet moment after its client's end. Prints what is
+# held once no client is there and nothing changes any more.
+settled() {
+	was=''
+	for _ in $(seq 300); do
+		now=$(holdings)
+		case $now in
+		"0 0 "*) [ "$now" = "$was" ] && break ;;
+		esac
+		was=$now
+		sleep 0.1
+	done
+	echo "$now"
+}
 nothing_left() {
-	for _ in $(seq 40); do
+	for _ in $(seq 300); do
 		now=$(holdings)
 		set -- $now $before
 		# Mappings of the allocator and of code stay: some slack.
@@ -71,8 +84,7 @@ for program in $programs; do
 	row "$program on the driver itself" on_driver "$program"
 	row "$program prints the same on both" alike "$program"
 done
-sleep 1
-before=$(holdings)
+before=$(settled)
 export before
 for perf in no_ring no_post,no_cache no_pin; do
 	export MPSSHIM_PERF=$perf

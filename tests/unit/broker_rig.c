@@ -469,7 +469,7 @@ rig_wait(bool (*holds)(const Mps__StatusReply *status))
 {
 	bool good = false;
 
-	for (int i = 0; !good && i < 500; i++) {
+	for (int i = 0; !good && i < 3000; i++) {
 		Mps__Control *answer = rig_status();
 
 		good = holds(answer->status_reply);

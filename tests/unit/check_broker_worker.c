@@ -66,7 +66,7 @@ map_channel(const struct rig_client *client)
 static bool
 is_dead(struct channel_page *page, uint32_t code)
 {
-	for (int i = 0; i < 500 && !atomic_load(&page->dead); i++)
+	for (int i = 0; i < 3000 && !atomic_load(&page->dead); i++)
 		usleep(10000);
 	return atomic_load(&page->dead) == code;
 }
@@ -77,7 +77,7 @@ expect_data_end(const struct rig_client *client)
 	struct pollfd p = { .fd = client->data, .events = POLLIN };
 	char byte;
 
-	ck_assert_int_eq(poll(&p, 1, 5000), 1);
+	ck_assert_int_eq(poll(&p, 1, 30000), 1);
 	ck_assert_int_eq(recv(client->data, &byte, 1, 0), 0);
 }
 

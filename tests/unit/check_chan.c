@@ -284,7 +284,7 @@ ping(uint64_t value)
 static void
 wait_seen(uint32_t n)
 {
-	for (int i = 0; i < 5000 && atomic_load(&worker.nseen) < n; i++)
+	for (int i = 0; i < 20000 && atomic_load(&worker.nseen) < n; i++)
 		nap_ms(1);
 	ck_assert_uint_ge(atomic_load(&worker.nseen), n);
 }
@@ -296,10 +296,20 @@ START_TEST(chan_call_brings_its_result_back)
 }
 END_TEST
 
+/* Whoever sends something now must wake it. */
+static void
+wait_nap(void)
+{
+	const struct ring_words *words = &worker.channel.page->unordered;
+
+	while (!(atomic_load(&words->naps) & 1))
+		nap_ms(1);
+}
+
 START_TEST(chan_call_wakes_a_worker_that_naps)
 {
 	ping(1);
-	nap_ms(60);
+	wait_nap();
 	ping(2);
 	ck_assert_uint_gt(atomic_load(&worker.nudges), 0);
 }
@@ -520,7 +530,7 @@ START_TEST(chan_wait_ends_with_the_code_of_a_dying_worker)
 	atomic_store(&worker.channel.page->dead, CUDA_ERROR_ILLEGAL_ADDRESS);
 	ck_assert_int_eq(call_mpsPing(chan, 1, &echo),
 			 CUDA_ERROR_ILLEGAL_ADDRESS);
-	ck_assert_uint_lt(shim_now_ns() - begin, 1000000000);
+	ck_assert_uint_lt(shim_now_ns() - begin, 10000000000);
 	atomic_store(&worker.mute, false);
 	/* For good. */
 	ck_assert_int_eq(call_mpsPing(chan, 1, &echo),
@@ -581,7 +591,7 @@ START_TEST(chan_never_writes_to_a_file_of_the_host)
 	unlink(path);
 	atomic_store(&shim_process.live, &live);
 	ping(1);
-	nap_ms(60);
+	wait_nap();
 	/* The host closes what it did not open, and reuses the number. */
 	ck_assert_int_eq(dup2(fd, ours), ours);
 	for (int i = 0; i < 3; i++) {

@@ -75,15 +75,6 @@ count_lines(const char *text)
 	return n;
 }
 
-static double
-seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* ---- mpsrun -------------------------------------------------------------*/
 
 START_TEST(mpsrun_gives_the_command_s_exit_status)
@@ -447,6 +438,7 @@ START_TEST(quit_waits_for_clients_and_lets_no_new_ones_in)
 {
 	char out[8192], program[5000];
 	struct rig_client client, late;
+	uint32_t refused;
 	int status;
 	pid_t pid;
 
@@ -460,10 +452,12 @@ START_TEST(quit_waits_for_clients_and_lets_no_new_ones_in)
 		execl(program, "mpsctl", "quit", NULL);
 		_exit(9);
 	}
-	usleep(200000);
-	ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
-	ck_assert_uint_eq(rig_hello(&late, ""), 807);
+	/* Until the question has come to the broker. */
+	while ((refused = rig_hello(&late, "")) == 0)
+		rig_leave(&late);
 	rig_leave(&late);
+	ck_assert_uint_eq(refused, 807);
+	ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
 	/* The one who is there is served. */
 	ck_assert_uint_eq(rig_offer(&client, false, 1, &client.id,
 				    &client.generation), 0);
@@ -497,7 +491,6 @@ END_TEST
 START_TEST(an_idle_broker_ends)
 {
 	int status, fd;
-	double start;
 
 	rig_start("--idle=1");
 	/* Whoever is connected keeps it. */
@@ -505,11 +498,9 @@ START_TEST(an_idle_broker_ends)
 	usleep(1300000);
 	mps__control__free_unpacked(rig_status(), NULL);
 	close(fd);
-	start = seconds();
 	ck_assert_int_eq(waitpid(rig.mpsd, &status, 0), rig.mpsd);
 	ck_assert_int_eq(status, 0);
 	rig.mpsd = 0;
-	ck_assert(seconds() - start < 5);
 }
 END_TEST
 

@@ -171,7 +171,8 @@ START_TEST(second_context_dies_with_the_first)
 
 	kit_open(&k);
 	ok(kit_poke(&k, 16, 1, NULL));
-	kit_sleep_ms(100);
+	while (cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY)
+		kit_sleep_ms(1);
 	expect(cuCtxCreate(&second, NULL, 0, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
 	expect(cuMemAlloc(&q, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
 }

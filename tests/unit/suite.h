@@ -15,9 +15,9 @@
 
 /* Seconds; sanitizers and valgrind are an order slower. */
 #ifdef MPSSHIM_SANITIZED
-#define SUITE_TIMEOUT 120
+#define SUITE_TIMEOUT 240
 #else
-#define SUITE_TIMEOUT 30
+#define SUITE_TIMEOUT 60
 #endif
 
 static inline int

@@ -472,7 +472,7 @@ rig_launch(struct rig_client *client, uint64_t function, uint64_t stream,
 bool
 rig_is_dropped(struct rig_client *client)
 {
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < WAIT_MS; i++) {
 		if (atomic_load(&client->channel.page->dead))
 			return true;
 		usleep(1000);

@@ -25,7 +25,7 @@ USE_check_broker_parts := broker
 
 # Tests that talk to a running broker and are its worker.
 BROKER_RIG := $(addprefix $(OBJ)/tests/unit/,broker_rig.o fake_worker.o)
-$(addprefix $(T)/,check_broker check_broker_mapping check_broker_memory \
+$(addprefix $(T)/,check_broker check_broker_ipc check_broker_mapping check_broker_memory \
 	check_broker_worker check_mpsrun): $(BROKER_RIG)
 $(T)/check_mpsrun: $(OBJ)/shim/start.o
 

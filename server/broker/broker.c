@@ -361,6 +361,7 @@ brk_broker_fini(struct brk_broker *broker)
 	for (int i = 0; i < BRK_DEVICES; i++)
 		if (broker->devices[i] && !broker->devices[i]->worker)
 			brk_device_free(broker->devices[i]);
+	brk_ipc_fini(broker);
 	brk_store_fini(&broker->store);
 	unlink_socket(broker);
 	err_closep(&broker->listen_fd);

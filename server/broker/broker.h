@@ -14,6 +14,7 @@
 
 #include "server/broker/addr.h"
 #include "server/broker/driver.h"
+#include "server/broker/ipc.h"
 #include "server/broker/loop.h"
 #include "server/broker/quota.h"
 #include "server/broker/store.h"
@@ -35,6 +36,7 @@ enum {
 	BRK_INVALID_IMAGE = 200,
 	BRK_INVALID_CONTEXT = 201,
 	BRK_ECC_UNCORRECTABLE = 214,
+	BRK_INVALID_HANDLE = 400,
 	BRK_LAUNCH_FAILED = 719,
 	BRK_NOT_PERMITTED = 800,
 	BRK_SYSTEM_NOT_READY = 802,
@@ -73,6 +75,7 @@ struct brk_broker {
 	struct brk_quotas quotas;
 	struct brk_addresses addresses;
 	struct brk_store store;
+	struct brk_ipc ipc;
 
 	uint64_t next_id;               /* clients, pieces, blocks */
 	uint64_t total_clients, bad_frames, workers_started;

@@ -276,6 +276,14 @@ client_question(struct brk_client *client, const Mps__Control *message)
 		return brk_vault_free(client, true, message->host_free->id);
 	case MPS__CONTROL__BODY_IMAGE:
 		return brk_images_ask(client, message->image);
+	case MPS__CONTROL__BODY_EXPORT:
+		return brk_ipc_export(client, message->export);
+	case MPS__CONTROL__BODY_LOOK:
+		return brk_ipc_look(client, message->look);
+	case MPS__CONTROL__BODY_IMPORT:
+		return brk_ipc_import(client, message->import);
+	case MPS__CONTROL__BODY_WITHDRAW:
+		return brk_ipc_withdraw(client, message->withdraw);
 	case MPS__CONTROL__BODY_MEMORY_INFO:
 		return brk_vault_info(client, message->memory_info);
 	default:
@@ -353,6 +361,7 @@ brk_client_end(struct brk_client *client)
 	broker->nconnections--;
 	if (client->tenant) {
 		broker->nclients--;
+		brk_ipc_leave(client);
 		brk_addr_leave(client);
 		brk_vault_leave(client);
 		brk_session_leave(client);

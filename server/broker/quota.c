@@ -77,6 +77,13 @@ brk_tenant_get(struct brk_quotas *quotas, const char *job,
 	return 0;
 }
 
+struct brk_tenant *
+brk_tenant_ref(struct brk_tenant *tenant)
+{
+	tenant->refs++;
+	return tenant;
+}
+
 void
 brk_tenant_put(struct brk_tenant *tenant)
 {
@@ -98,6 +105,13 @@ brk_charge(const struct brk_quotas *quotas, struct brk_tenant *tenant,
 		return QUOTA_E_LIMIT;
 	tenant->used[what] += amount;
 	return 0;
+}
+
+void
+brk_charge_anyway(struct brk_tenant *tenant, enum brk_quota what,
+		  uint64_t amount)
+{
+	tenant->used[what] += amount;
 }
 
 void

@@ -46,11 +46,15 @@ int brk_quota_parse(const char *text, uint64_t *out_bytes);
 
 int brk_tenant_get(struct brk_quotas *quotas, const char *job,
 		   struct brk_tenant **out_tenant);
+struct brk_tenant *brk_tenant_ref(struct brk_tenant *tenant);
 void brk_tenant_put(struct brk_tenant *tenant);
 
 /* 0 or QUOTA_E_LIMIT: then nothing was charged. */
 int brk_charge(const struct brk_quotas *quotas, struct brk_tenant *tenant,
 	       enum brk_quota what, uint64_t amount);
+/* What it holds already is this tenant's from now on, above its limit too. */
+void brk_charge_anyway(struct brk_tenant *tenant, enum brk_quota what,
+		       uint64_t amount);
 void brk_discharge(struct brk_tenant *tenant, enum brk_quota what,
 		   uint64_t amount);
 

@@ -50,11 +50,12 @@ quota_of(const struct brk_block_spec *spec)
 	return spec->host ? QUOTA_HOST : QUOTA_DEVICE;
 }
 
-/* Bytes that it counts; a mapping's are its memory's. */
+/* Bytes that it counts; a mapping's are its memory's, and what is opened
+ * counts where it came from. */
 static uint64_t
 charge_of(const struct brk_block_spec *spec)
 {
-	return spec->what == BLOCK_MAPPING ? 0 : spec->size;
+	return spec->what == BLOCK_MAPPING || spec->share ? 0 : spec->size;
 }
 
 struct brk_block *
@@ -74,6 +75,11 @@ block_free(struct brk_client *client, struct brk_block *block)
 	struct brk_vault *vault = &client->vault;
 
 	LIST_REMOVE(block, link);
+	if (block->origin)
+		brk_ipc_part(client->broker, block);
+	else
+		brk_discharge(client->tenant, quota_of(&block->spec),
+			      charge_of(&block->spec));
 	if (block->fd >= 0)
 		close(block->fd);
 	if (block->spec.host) {
@@ -82,8 +88,6 @@ block_free(struct brk_client *client, struct brk_block *block)
 		vault->device_bytes -= charge_of(&block->spec);
 		vault->nchunks--;
 	}
-	brk_discharge(client->tenant, quota_of(&block->spec),
-		      charge_of(&block->spec));
 	brk_discharge(client->tenant, QUOTA_DESCRIPTORS, 1);
 	free(block);
 }
@@ -194,15 +198,20 @@ block_new(struct brk_client *client, const struct brk_block_spec *spec,
 	if (charge(client, spec))
 		return NULL;
 	block = calloc(1, sizeof(*block));
+	if (block)
+		*block = (struct brk_block){
+			.id = ++client->broker->next_id, .spec = *spec,
+			.fd = -1, .generation = worker->generation,
+		};
+	if (block && spec->share && brk_ipc_join(client, block) < 0) {
+		free(block);
+		block = NULL;
+	}
 	if (!block) {
 		brk_discharge(client->tenant, quota_of(spec), charge_of(spec));
 		brk_discharge(client->tenant, QUOTA_DESCRIPTORS, 1);
 		return NULL;
 	}
-	*block = (struct brk_block){
-		.id = ++client->broker->next_id, .spec = *spec, .fd = -1,
-		.generation = worker->generation,
-	};
 	LIST_INSERT_HEAD(&vault->blocks, block, link);
 	if (spec->host) {
 		vault->host_bytes += spec->size;
@@ -221,7 +230,8 @@ chunk_made(struct brk_request *request, struct brk_result *result)
 	struct brk_block_spec spec = block->spec;
 
 	if (!result->status) {
-		block->fd = steal_fd(&result->fd);
+		if (block->fd < 0)
+			block->fd = steal_fd(&result->fd);
 		block->state = BLOCK_LIVE;
 		answer(client, &spec, BRK_SUCCESS, block->id, -1);
 		return;
@@ -242,7 +252,8 @@ brk_vault_ask(struct brk_client *client, struct brk_worker *worker,
 		.client = client, .wants_fd = wants_fd, .answered = chunk_made,
 	};
 	brk_client_later(client);
-	brk_worker_ask(worker, &block->request, message, NULL, 0);
+	brk_worker_ask(worker, &block->request, message, &block->fd,
+		       block->fd >= 0);
 }
 
 static void
@@ -257,9 +268,10 @@ ask_chunk(struct brk_client *client, struct brk_worker *worker,
 	body.address = block->spec.address;
 	body.size = block->spec.size;
 	body.unmapped = block->spec.what == BLOCK_MEMORY;
+	body.import = block->fd >= 0;
 	message.body_case = MPS__CONTROL__BODY_WORKER_CHUNK;
 	message.worker_chunk = &body;
-	brk_vault_ask(client, worker, block, &message, true);
+	brk_vault_ask(client, worker, block, &message, !body.import);
 }
 
 static void
@@ -300,6 +312,8 @@ check(struct brk_client *client, const struct brk_block_spec *spec,
       const struct brk_worker *worker, bool *out_dying)
 {
 	*out_dying = false;
+	if (spec->share && !brk_ipc_is_open(client->broker, spec))
+		return BRK_INVALID_HANDLE;
 	switch (spec->what) {
 	case BLOCK_MAPPING:
 		if (check_memory(client, spec, worker))
@@ -536,17 +550,18 @@ brk_vault_leave(struct brk_client *client)
 	}
 }
 
-/* Chunk bytes of every client on that device. */
+/* Chunk bytes on that device, whoever has them. */
 static uint64_t
 charged(struct brk_broker *broker, int device)
 {
 	struct brk_client *client;
 	struct brk_block *block;
-	uint64_t sum = 0;
+	uint64_t sum = brk_ipc_bytes(broker, device);
 
 	LIST_FOREACH(client, &broker->clients, link)
 		LIST_FOREACH(block, &client->vault.blocks, link)
-			if (!block->spec.host && block->spec.device == device)
+			if (!block->spec.host && !block->origin &&
+			    block->spec.device == device)
 				sum += charge_of(&block->spec);
 	return sum;
 }

@@ -17,6 +17,8 @@
 #include "server/broker/worker.h"
 
 struct brk_client;
+struct brk_origin;
+struct brk_tenant;
 
 enum brk_block_state {
 	BLOCK_OFFERED,          /* pinned: client has yet to map it */
@@ -45,6 +47,7 @@ struct brk_block_spec {
 	uint64_t size, piece, address;
 	uint32_t flags;
 	uint64_t of;                    /* MAPPING: the memory's id */
+	uint64_t share;                 /* the export that it is opened by */
 	struct brk_array array;         /* ARRAY */
 };
 
@@ -57,6 +60,10 @@ struct brk_block {
 	int fd;                         /* -1 until there is one */
 	unsigned int nmappings;         /* MEMORY: of it */
 	bool released;                  /* … and freed once there is none */
+	/* Held by others too (ipc.h): what it counts is counted there. */
+	struct brk_origin *origin;
+	LIST_ENTRY(brk_block) holder;
+	struct brk_tenant *tenant;
 	struct brk_request request;
 };
 

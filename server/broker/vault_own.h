@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the vault.
- * Used by vault.c and mapping.c alone.
+ * Used by vault.c, mapping.c and ipc.c alone.
  */
 #ifndef BROKER_VAULT_OWN_H
 #define BROKER_VAULT_OWN_H

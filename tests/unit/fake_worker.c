@@ -98,7 +98,7 @@ fault(uint64_t client)
 }
 
 static void
-chunk(const Mps__Control *message)
+chunk(const Mps__Control *message, int nfds)
 {
 	const Mps__WorkerChunk *m = message->worker_chunk;
 	int fd;
@@ -126,6 +126,10 @@ chunk(const Mps__Control *message)
 		return;
 	default:
 		break;
+	}
+	if (m->import) {
+		done(message->id, nfds == 1 ? 0 : 1, "", -1);
+		return;
 	}
 	fd = shmem_create("fake-chunk", m->size);
 	done(message->id, fd < 0 ? 2 : 0, "", fd);
@@ -207,7 +211,7 @@ answer(const Mps__Control *message, int *fds, int nfds)
 		gone(message);
 		break;
 	case MPS__CONTROL__BODY_WORKER_CHUNK:
-		chunk(message);
+		chunk(message, nfds);
 		break;
 	case MPS__CONTROL__BODY_WORKER_MAPPING:
 	case MPS__CONTROL__BODY_WORKER_ACCESS:

@@ -5,6 +5,7 @@
  */
 #include "shim/event.h"
 
+#include "proto/ipc.h"
 #include "shim/capture.h"
 #include "shim/chan.h"
 #include "shim/ctx.h"
@@ -18,38 +19,104 @@
 
 static struct shim_pool pool = SHIM_POOL(struct shim_event, next_free);
 
+static bool
+is_interprocess(const struct shim_event *event)
+{
+	return event->flags & CU_EVENT_INTERPROCESS;
+}
+
 static struct shim_event *
 find(CUevent handle)
 {
 	return shim_object_get(HANDLE_EVENT, (uintptr_t)handle);
 }
 
-CUresult
-shim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+/*
+ * What a program tells another one after a record or wait must be so by then:
+ * those of interprocess events are answered once the worker has them.
+ */
+static CUresult
+post(const struct shim_event *event, enum api_id id, void *const argv[])
 {
-	struct shim_event *event;
+	struct shim_chan *chan = event->object.ctx->chan;
+
+	return is_interprocess(event) ? shim_chan_call(chan, id, argv) :
+					shim_chan_post(chan, id, argv);
+}
+
+static CUresult
+post_destroy(const struct shim_event *event)
+{
+	uint64_t e = event->object.handle;
+	void *argv[] = { &e };
+
+	return post(event, API_mpsEventDestroy, argv);
+}
+
+static CUresult
+post_record(struct shim_event *event, const struct shim_stream *stream,
+	    uint32_t flags)
+{
+	uint64_t e = event->object.handle, s = stream->object.handle;
+	void *argv[] = { &e, &s, &flags };
+
+	return post(event, API_mpsEventRecord, argv);
+}
+
+static CUresult
+post_wait(const struct shim_event *event, const struct shim_stream *stream,
+	  uint32_t flags)
+{
+	uint64_t e = event->object.handle, s = stream->object.handle;
+	void *argv[] = { &s, &e, &flags };
+
+	return post(event, API_mpsStreamWait, argv);
+}
+
+/* key: of another process's event, or NULL. */
+static CUresult
+make(unsigned int flags, const void *key, CUevent *out_event)
+{
+	struct shim_event *event = shim_pool_take(&pool);
+	struct shim_chan *chan = shim_current->chan;
 	CUresult r;
 
-	if (phEvent == NULL || Flags & ~(unsigned)EVENT_FLAGS ||
-	    (Flags & CU_EVENT_INTERPROCESS &&
-	     !(Flags & CU_EVENT_DISABLE_TIMING)))
-		return CUDA_ERROR_INVALID_VALUE;
-	event = shim_pool_take(&pool);
 	if (event == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	event->object.ctx = shim_current;
-	event->flags = Flags;
+	event->flags = flags;
+	event->imported = key != NULL;
+	/* Or not: others may record it, and the worker knows. */
+	event->recorded = is_interprocess(event);
 	if (shim_object_add(HANDLE_EVENT, &event->object) != 0) {
 		shim_pool_give(&pool, event);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	r = call_mpsEventCreate(shim_current->chan, &event->object.handle,
-				Flags & ~(unsigned)CU_EVENT_INTERPROCESS);
+	r = key ? call_mpsEventImport(chan, &event->object.handle, key,
+				      IPC_KEY) :
+		  call_mpsEventCreate(chan, &event->object.handle, flags);
 	if (r == CUDA_SUCCESS)
-		*phEvent = (CUevent)(uintptr_t)event->object.handle;
+		*out_event = (CUevent)(uintptr_t)event->object.handle;
 	else if (shim_object_remove(HANDLE_EVENT, event->object.handle))
 		shim_pool_give(&pool, event);
 	return r;
+}
+
+CUresult
+shim_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	if (phEvent == NULL || Flags & ~(unsigned)EVENT_FLAGS ||
+	    (Flags & CU_EVENT_INTERPROCESS &&
+	     !(Flags & CU_EVENT_DISABLE_TIMING)))
+		return CUDA_ERROR_INVALID_VALUE;
+	return make(Flags, NULL, phEvent);
+}
+
+CUresult
+shim_event_import(const void *key, CUevent *out_event)
+{
+	return make(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, key,
+		    out_event);
 }
 
 CUresult
@@ -63,7 +130,7 @@ shim_cuEventDestroy_v2(CUevent hEvent)
 		return CUDA_ERROR_INVALID_HANDLE;
 	shim_capture_event_gone(event);
 	/* First there, then here: see stream.c. */
-	r = call_mpsEventDestroy(event->object.ctx->chan, handle);
+	r = post_destroy(event);
 	if (shim_object_remove(HANDLE_EVENT, handle))
 		shim_pool_give(&pool, event);
 	return r;
@@ -125,9 +192,7 @@ shim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
 		return CUDA_ERROR_INVALID_VALUE;
 	r = shim_room_take(stream, SHIM_ROOM_OTHER);
 	if (r == CUDA_SUCCESS)
-		r = call_mpsEventRecord(event->object.ctx->chan,
-					event->object.handle,
-					stream->object.handle, flags);
+		r = post_record(event, stream, flags);
 	if (r == CUDA_SUCCESS)
 		shim_event_recorded(event);
 	return r;
@@ -217,9 +282,7 @@ shim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 	if (event->object.ctx->chan == stream->object.ctx->chan) {
 		r = shim_room_take(stream, SHIM_ROOM_OTHER);
 		return r != CUDA_SUCCESS ? r :
-		       call_mpsStreamWait(stream->object.ctx->chan,
-					  stream->object.handle,
-					  event->object.handle, Flags);
+		       post_wait(event, stream, Flags);
 	}
 	/* Two workers have no stream in common: wait here. */
 	return call_mpsEventSync(event->object.ctx->chan,

@@ -20,6 +20,7 @@ struct shim_event {
 	unsigned int flags;
 	_Atomic bool recorded;  /* ever */
 	_Atomic bool ended;     /* being destroyed */
+	bool imported;          /* of another process */
 	/* Recorded last in this capture, at these places of its graph; the
 	 * latter are guarded by shim_graph_lock. */
 	_Atomic uint64_t capture;
@@ -27,6 +28,8 @@ struct shim_event {
 	void *next_free;        /* pool's */
 };
 
+/* The event of another process, by its key. */
+CUresult shim_event_import(const void *key, CUevent *out_event);
 /* The event is being recorded outside of any capture. */
 void shim_event_recorded(struct shim_event *event);
 /* Destroy every event of a context. */

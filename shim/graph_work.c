@@ -244,8 +244,13 @@ shim_work_host(const CUDA_HOST_NODE_PARAMS *p, struct shim_work *out)
 CUresult
 shim_work_event(CUevent event, bool wait, struct shim_work *out)
 {
-	if (shim_object_get(HANDLE_EVENT, (uintptr_t)event) == NULL)
+	struct shim_event *e = shim_object_get(HANDLE_EVENT, (uintptr_t)event);
+
+	if (e == NULL)
 		return CUDA_ERROR_INVALID_HANDLE;
+	/* Other processes would not know of its records in time. */
+	if (e->flags & CU_EVENT_INTERPROCESS)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	memset(out, 0, sizeof(*out));
 	out->type = wait ? CU_GRAPH_NODE_TYPE_WAIT_EVENT :
 			   CU_GRAPH_NODE_TYPE_EVENT_RECORD;

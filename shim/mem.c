@@ -10,6 +10,7 @@
 #include "shim/array.h"
 #include "shim/chan.h"
 #include "shim/ctx.h"
+#include "shim/ipc.h"
 #include "shim/mempool.h"
 #include "shim/process.h"
 #include "shim/range.h"
@@ -54,6 +55,9 @@ give_back(const struct shim_range *range)
 		shim_mempool_freed(range->pool, range->size);
 	if (r != CUDA_SUCCESS)
 		return r;
+	/* Somebody has it open. */
+	if (range->kind == RANGE_DEVICE && shim_ipc_keep(range))
+		return shim_chan_sticky(chan);
 	r = shim_supply_free(chan, range->kind != RANGE_DEVICE, range->block);
 	return r ? r : shim_chan_sticky(chan);
 }
@@ -85,8 +89,10 @@ shim_mem_free(uint64_t address)
 {
 	CUresult r = shim_mem_remove(address, RANGE_DEVICE);
 
-	return r == CUDA_ERROR_INVALID_VALUE ?
-	       shim_mem_remove(address, RANGE_MANAGED) : r;
+	if (r == CUDA_ERROR_INVALID_VALUE)
+		r = shim_mem_remove(address, RANGE_MANAGED);
+	return r == CUDA_ERROR_INVALID_VALUE ? shim_ipc_close(address, true) :
+					       r;
 }
 
 void
@@ -96,6 +102,7 @@ shim_mem_drop_context(struct shim_context *ctx)
 
 	shim_texture_drop_context(ctx);
 	shim_array_drop_context(ctx);
+	shim_ipc_drop_context(ctx);
 	while (!shim_range_remove_any(ctx, RANGE_DEVICE, 0, &range))
 		give_back(&range);
 	while (!shim_range_remove_any(ctx, RANGE_PINNED, 0, &range))

@@ -20,7 +20,7 @@ struct shim_context;
 CUresult shim_mem_alloc(struct shim_context *ctx, uint64_t size,
 			uint64_t *out_address);
 /* CUDA_ERROR_INVALID_VALUE unless address is the start of a live block of
- * device or managed memory. */
+ * device or managed memory, or of an imported one of a pool. */
 CUresult shim_mem_free(uint64_t address);
 
 CUresult shim_host_alloc(struct shim_context *ctx, uint64_t size,

@@ -114,6 +114,13 @@ charge(struct shim_mempool *pool, uint64_t size)
 	return fits;
 }
 
+bool
+shim_mempool_is_from(const struct shim_mempool *pool, uint64_t client,
+		     uint64_t number)
+{
+	return pool->client == client && pool->number == number;
+}
+
 void
 shim_mempool_freed(struct shim_mempool *pool, uint64_t size)
 {

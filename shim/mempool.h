@@ -22,6 +22,9 @@ struct shim_mempool {
 	pthread_mutex_t lock;         /* guards the rest */
 	uint64_t used, high, threshold;
 	int reuse[3];                 /* policies, in the order of cuda.h */
+	/* Constant. Of another process: whose, and its number there. */
+	uint64_t client, number;
+	bool shareable;               /* made to be exported */
 };
 
 /* Of a device that exists: CUDA's own, and what programs have set. NULL: no
@@ -37,6 +40,9 @@ void shim_mempool_end(struct shim_mempool *pool);
 
 CUresult shim_mempool_alloc(struct shim_mempool *pool, uint64_t size,
 			    uint64_t *out_address);
+/* Is it what was exported as that client's pool of that number? */
+bool shim_mempool_is_from(const struct shim_mempool *pool, uint64_t client,
+			  uint64_t number);
 /* Memory of that pool, whose handle may be gone, has been freed. */
 void shim_mempool_freed(struct shim_mempool *pool, uint64_t size);
 

@@ -58,7 +58,8 @@ mapping_of(const struct shim_range *range, uint64_t *out_base,
 	*out_base = range->start;
 	*out_size = range->size;
 	*out_id = range->buffer_id;
-	if (range->block && range->kind != RANGE_MAPPED)
+	if (range->block && range->kind != RANGE_MAPPED &&
+	    range->kind != RANGE_OPENED)
 		shim_supply_chunk(range->block, out_base, out_size, out_id);
 }
 

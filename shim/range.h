@@ -22,6 +22,7 @@ enum range_kind {
 	RANGE_MAPPED,   /* cuMemMap; block is vmm.c's */
 	RANGE_MANAGED,  /* cuMemAllocManaged: pinned memory, but for its name */
 	RANGE_REGISTERED, /* the program's own, cuMemHostRegister */
+	RANGE_OPENED,   /* of another process; block is ipc.c's */
 };
 
 struct shim_range {
@@ -35,7 +36,7 @@ struct shim_range {
 	uint64_t buffer_id;         /* unique in this process (BUFFER_ID) */
 	bool sync_memops;
 	bool closed;                /* MAPPED: without access, unknown */
-	struct shim_mempool *pool;  /* DEVICE: of cuMemAllocAsync, or NULL */
+	struct shim_mempool *pool;  /* DEVICE, OPENED: that it is of, or NULL */
 	unsigned int handle_types;  /* MAPPED: that it can be exported by */
 };
 

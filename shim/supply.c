@@ -20,6 +20,7 @@
 #include "proto/log.h"
 #include "proto/shmem.h"
 #include "shim/chan.h"
+#include "shim/ipc.h"
 #include "shim/process.h"
 #include "shim/relax.h"
 #include "shim/va.h"
@@ -375,7 +376,7 @@ shim_supply_alloc(struct shim_chan *chan, bool host, uint64_t size,
 			code = r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : s->code;
 		pthread_mutex_unlock(&s->lock);
 	} while (r == HEAP_E_FULL && code == CUDA_ERROR_OUT_OF_MEMORY &&
-		 wait_for_memory(s, &tries, &code));
+		 (wait_for_memory(s, &tries, &code) || shim_ipc_sweep()));
 	pthread_setcancelstate(state, NULL);
 	return r ? code : CUDA_SUCCESS;
 }
@@ -446,7 +447,7 @@ shim_supply_trim(struct shim_chan *chan, CUresult *out_code)
 	int tries = 0;
 
 	*out_code = CUDA_ERROR_OUT_OF_MEMORY;
-	return wait_for_memory(s, &tries, out_code);
+	return wait_for_memory(s, &tries, out_code) || shim_ipc_sweep();
 }
 
 void

@@ -151,6 +151,8 @@ run_here(struct wkr_client *client, const Mps__Call *m,
 
 		r = set_aside(client, frame, size, m->seq,
 			      !wkr_call_has_stream(m->fn), post);
+		if (r == 0 && post && m->fn == API_mpsEventRecord)
+			wkr_event_announce(client, call.args[0].value);
 		if (r == 0 && post)
 			wkr_reply(client, m->seq, m->slot, CUDA_SUCCESS, NULL,
 				  0, false);

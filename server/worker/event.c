@@ -46,6 +46,8 @@ set_record(struct wkr_event *event, struct wkr_record *record)
 void
 wkr_event_free(struct wkr_event *event)
 {
+	if (event->shared)
+		wkr_shared_drop(event);
 	wkr_record_unref(event->record);
 	free(event);
 }
@@ -53,8 +55,8 @@ wkr_event_free(struct wkr_event *event)
 CUresult
 wkr_mpsEventCreate(struct wkr_call *call, uint64_t event, uint32_t flags)
 {
-	/* How a client waits is its shim's business, and events of other
-	 * processes are not the driver's. */
+	/* How a client waits is its shim's business, and other processes
+	 * are not the driver's. */
 	unsigned native = flags & CU_EVENT_DISABLE_TIMING;
 	struct wkr_record *record;
 	struct wkr_event *e;
@@ -72,7 +74,13 @@ wkr_mpsEventCreate(struct wkr_call *call, uint64_t event, uint32_t flags)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	e->flags = native;
-	set_record(e, record);
+	if (!(flags & CU_EVENT_INTERPROCESS)) {
+		set_record(e, record);
+	} else if (wkr_shared_new(e, record) != CUDA_SUCCESS) {
+		wkr_record_unref(record);
+		free(e);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	if (wkr_put(call->client, HANDLE_EVENT, event, e) < 0) {
 		wkr_event_free(e);
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -95,20 +103,33 @@ wkr_mpsEventDestroy(struct wkr_call *call, uint64_t event)
 	return CUDA_SUCCESS;
 }
 
-static CUresult
-fresh_record(struct wkr_event *e)
+CUresult
+wkr_record_fresh(struct wkr_record **record, unsigned flags)
 {
-	struct wkr_record *record;
+	struct wkr_record *fresh;
 	CUresult r;
 
-	if (e->record->refs == 1 || e->fixed)
+	if ((*record)->refs == 1)
 		return CUDA_SUCCESS;
-	r = record_create(e->flags, &record);
+	r = record_create(flags, &fresh);
 	if (r != CUDA_SUCCESS)
 		return r;
-	wkr_record_unref(e->record);
-	set_record(e, record);
+	wkr_record_unref(*record);
+	*record = fresh;
 	return CUDA_SUCCESS;
+}
+
+static CUresult
+record(struct wkr_event *e, CUstream stream)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (!e->fixed)
+		r = wkr_record_fresh(&e->record, e->flags);
+	if (r != CUDA_SUCCESS)
+		return r;
+	set_record(e, e->record);
+	return wkr_ok(wkr.drv.cuEventRecord(e->native, stream));
 }
 
 CUresult
@@ -126,9 +147,10 @@ wkr_mpsEventRecord(struct wkr_call *call, uint64_t event, uint64_t stream,
 		return CUDA_ERROR_INVALID_VALUE;
 	r = wkr_stream_begin(call, s);
 	if (r == CUDA_SUCCESS)
-		r = fresh_record(e);
-	if (r == CUDA_SUCCESS)
-		r = wkr_ok(wkr.drv.cuEventRecord(e->native, s->native));
+		r = e->shared ? wkr_shared_record(e, s->native) :
+				record(e, s->native);
+	if (r != WKR_AGAIN)
+		wkr_event_issued(client, e);
 	if (r != CUDA_SUCCESS)
 		return r;
 	e->recorded = true;
@@ -136,26 +158,64 @@ wkr_mpsEventRecord(struct wkr_call *call, uint64_t event, uint64_t stream,
 	return CUDA_SUCCESS;
 }
 
+/* Referenced; NULL when the code says it all: there is none, or another client
+ * has promised one (CUDA_ERROR_NOT_READY). */
+static CUresult
+last_record(struct wkr_event *e, struct wkr_record **out)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (e->shared) {
+		*out = wkr_shared_take(e, &r);
+	} else {
+		*out = e->record;
+		e->record->refs++;
+	}
+	return r;
+}
+
+/* Of another client, whose host function holds it up. */
+static CUresult
+wait_for_issue(struct wkr_client *client)
+{
+	client->parked = "an event of another process";
+	return WKR_AGAIN;
+}
+
 CUresult
 wkr_mpsEventQuery(struct wkr_call *call, uint64_t event)
 {
 	struct wkr_event *e = wkr_get(call->client, HANDLE_EVENT, event);
+	struct wkr_record *record;
+	CUresult r;
 
 	if (!e)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (wkr_event_is_behind(call->client, e))
 		return CUDA_ERROR_NOT_READY;
-	return wkr_ok(wkr.drv.cuEventQuery(e->native));
+	r = last_record(e, &record);
+	if (record)
+		r = wkr_ok(wkr.drv.cuEventQuery(record->event));
+	wkr_record_unref(record);
+	return r;
 }
 
 CUresult
 wkr_mpsEventSync(struct wkr_call *call, uint64_t event)
 {
 	struct wkr_event *e = wkr_get(call->client, HANDLE_EVENT, event);
+	struct wkr_record *record;
+	CUresult r;
 
 	if (!e)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return wkr_defer(call, WKR_OF_RECORD, e->record);
+	r = last_record(e, &record);
+	if (r == CUDA_ERROR_NOT_READY)
+		return wait_for_issue(call->client);
+	if (record)
+		r = wkr_defer(call, WKR_OF_RECORD, record);
+	wkr_record_unref(record);
+	return r;
 }
 
 CUresult
@@ -167,7 +227,7 @@ wkr_mpsEventElapsed(struct wkr_call *call, uint64_t start, uint64_t end,
 	float value = 0;
 	CUresult r;
 
-	if (!a || !b)
+	if (!a || !b || a->shared || b->shared)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (wkr_event_is_behind(call->client, a) ||
 	    wkr_event_is_behind(call->client, b))
@@ -182,14 +242,31 @@ wkr_mpsEventElapsed(struct wkr_call *call, uint64_t start, uint64_t end,
  * those are short, the wait is held here until it is over, and the driver
  * never sees it. */
 static CUresult
-wait_here(struct wkr_client *client, const struct wkr_event *e)
+wait_here(struct wkr_client *client, const struct wkr_record *record)
 {
-	CUresult r = wkr_ok(wkr.drv.cuEventQuery(e->native));
+	CUresult r = wkr_ok(wkr.drv.cuEventQuery(record->event));
 
 	if (r != CUDA_ERROR_NOT_READY)
 		return r;
 	client->parked = "an event";
 	return WKR_AGAIN;
+}
+
+static CUresult
+wait_for(struct wkr_call *call, struct wkr_stream *s,
+	 const struct wkr_record *record)
+{
+	CUresult r;
+
+	if (wkr_is_crowded())
+		return wait_here(call->client, record);
+	r = wkr_stream_begin(call, s);
+	if (r == CUDA_SUCCESS)
+		r = wkr_ok(wkr.drv.cuStreamWaitEvent(s->native, record->event,
+						     0));
+	if (r == CUDA_SUCCESS)
+		wkr_stream_end(call, s, false);
+	return r;
 }
 
 CUresult
@@ -199,20 +276,20 @@ wkr_mpsStreamWait(struct wkr_call *call, uint64_t stream, uint64_t event,
 	struct wkr_client *client = call->client;
 	struct wkr_event *e = wkr_get(client, HANDLE_EVENT, event);
 	struct wkr_stream *s = wkr_get(client, HANDLE_STREAM, stream);
+	struct wkr_record *record;
 	CUresult r;
 
 	if (!e || !s)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!e->recorded)
+	if (!e->recorded && !e->shared)
 		return CUDA_SUCCESS;
-	if (wkr_is_crowded())
-		return wait_here(client, e);
-	r = wkr_stream_begin(call, s);
-	if (r == CUDA_SUCCESS)
-		r = wkr_ok(wkr.drv.cuStreamWaitEvent(s->native, e->native, 0));
-	if (r == CUDA_SUCCESS)
-		wkr_stream_end(call, s, false);
+	r = last_record(e, &record);
+	if (r == CUDA_ERROR_NOT_READY)
+		return wait_for_issue(client);
+	if (record)
+		r = wait_for(call, s, record);
+	wkr_record_unref(record);
 	return r;
 }

@@ -151,7 +151,7 @@ wkr_node_event(struct wkr_call *call, uint64_t event, struct wkr_needs *needs)
 {
 	struct wkr_event *e = wkr_get(call->client, HANDLE_EVENT, event);
 
-	if (!e)
+	if (!e || e->shared)
 		return CUDA_ERROR_INVALID_HANDLE;
 	/* The graph has this driver event for good: from now on a record of
 	 * the client's event never goes to another one. */

@@ -46,7 +46,7 @@ translate_event(struct wkr_call *call, CUevent *event)
 	if (!call->on_lane)
 		return CUDA_ERROR_INVALID_VALUE;
 	e = wkr_get(call->client, HANDLE_EVENT, (uint64_t)(uintptr_t)*event);
-	if (!e)
+	if (!e || e->shared)
 		return CUDA_ERROR_INVALID_HANDLE;
 	*event = e->native;
 	e->recorded = true;

@@ -85,6 +85,10 @@ struct wkr_record {
 struct wkr_event {
 	CUevent native; /* of record; first member */
 	struct wkr_record *record;
+	/* Interprocess (event_shared.c): its record instead of this one. */
+	struct wkr_shared *shared;
+	bool owner;	     /* made it */
+	uint32_t announced;  /* records of it in the backlog */
 	unsigned flags;
 	bool recorded;
 	bool fixed;	 /* a graph has it: always the same record */
@@ -125,6 +129,21 @@ void wkr_streams_reap(struct wkr_client *client);
 void wkr_streams_destroy(struct wkr_client *client);
 void wkr_record_unref(struct wkr_record *record);
 void wkr_event_free(struct wkr_event *event);
+/* A driver event that nobody waits for, in place of one that somebody does. */
+CUresult wkr_record_fresh(struct wkr_record **record, unsigned flags);
+
+/* event_shared.c. Takes the record over. */
+CUresult wkr_shared_new(struct wkr_event *event, struct wkr_record *record);
+void wkr_shared_drop(struct wkr_event *event);
+CUresult wkr_shared_record(struct wkr_event *event, CUstream stream);
+/* The last record, referenced; NULL: none, or with CUDA_ERROR_NOT_READY one
+ * that is not issued yet. */
+struct wkr_record *wkr_shared_take(struct wkr_event *event,
+				   CUresult *out_code);
+/* A record of this event waits in the backlog, and its caller goes on. */
+void wkr_event_announce(struct wkr_client *client, uint64_t event);
+/* A record has been issued, or never will be. */
+void wkr_event_issued(struct wkr_client *client, struct wkr_event *event);
 struct wkr_group *wkr_group_find(struct wkr_client *client, uint64_t context);
 
 #endif

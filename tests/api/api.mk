@@ -5,12 +5,12 @@
 
 API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries register \
 	threads)
-API_FACTS := $(addprefix $(T)/,copies linker memory_host memory_pool \
+API_FACTS := $(addprefix $(T)/,copies ipc linker memory_host memory_pool \
 	memory_vmm tensor textures)
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
-CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh cudart.sh graphs.sh guest.sh shared.sh \
+CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh cudart.sh graphs.sh guest.sh ipc.sh shared.sh \
 	libraries.sh memory.sh)
 
 # Unmodified programs: never built with the sanitizers that ours may have.
@@ -24,6 +24,7 @@ $(T)/graphs $(T)/guest_cuda $(T)/threads: $(LINKS)
 $(T)/graphs $(T)/guest_cuda $(T)/threads: API_LIB := -L$(LIB)/mpsshim -lcuda
 
 # Linked by name, as programs of others are.
+$(T)/ipc: tests/api/peer.h
 $(API_FACTS): $(T)/%: tests/api/%.c tests/api/facts.h $(LINKS)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)

@@ -84,8 +84,8 @@ share_locked(const struct shim_range *range, enum ipc_kind kind,
 	shim_supply_chunk(range->block, &base, &size, &chunk);
 	if (range->pool)
 		pool = range->pool->object.handle;
-	r = shim_ipc_export(kind, chunk, range->start - base, range->size,
-			    pool, &e->handle, NULL);
+	r = shim_ipc_export_block(kind, chunk, range->start - base,
+				  range->size, pool, &e->handle);
 	if (r != CUDA_SUCCESS) {
 		free(e);
 		return r;

@@ -25,11 +25,13 @@ struct shim_ipc_look {
 
 /* ---- ipc_ask.c: questions to the broker ---- */
 
-/* Bytes of a chunk of ours, as `kind`; pool: a number of ours, or 0. out_fd:
- * a token comes along, else NULL. */
-CUresult shim_ipc_export(enum ipc_kind kind, uint64_t chunk, uint64_t offset,
-			 uint64_t size, uint64_t pool,
-			 struct ipc_handle *out_handle, int *out_fd);
+/* Bytes of a chunk of ours, as `kind`; pool: a number of ours, or 0. */
+CUresult shim_ipc_export_block(enum ipc_kind kind, uint64_t chunk,
+			       uint64_t offset, uint64_t size, uint64_t pool,
+			       struct ipc_handle *out_handle);
+/* Tokens, which are the caller's: of memory without an address, of a pool. */
+CUresult shim_ipc_export_memory(uint64_t chunk, uint64_t size, int *out_fd);
+CUresult shim_ipc_export_pool(int device, uint64_t pool, int *out_fd);
 /* Is it one of ours, of that kind? */
 bool shim_ipc_is(const struct ipc_handle *handle, enum ipc_kind kind);
 /* The handle in a token. CUDA_ERROR_INVALID_VALUE: it is none. */

@@ -36,22 +36,17 @@ take_export(const Mps__ExportReply *reply, enum ipc_kind kind,
 	return CUDA_SUCCESS;
 }
 
-CUresult
-shim_ipc_export(enum ipc_kind kind, uint64_t chunk, uint64_t offset,
-		uint64_t size, uint64_t pool, struct ipc_handle *out_handle,
-		int *out_fd)
+/* out_fd: a token comes along, else NULL. */
+static CUresult
+ask_export(Mps__Export *body, enum ipc_kind kind,
+	   struct ipc_handle *out_handle, int *out_fd)
 {
 	Mps__Control message = MPS__CONTROL__INIT, *answer;
-	Mps__Export body = MPS__EXPORT__INIT;
 	CUresult r;
 
-	body.chunk = chunk;
-	body.offset = offset;
-	body.size = size;
-	body.pool = pool;
-	body.token = out_fd != NULL;
+	body->token = out_fd != NULL;
 	message.body_case = MPS__CONTROL__BODY_EXPORT;
-	message.export = &body;
+	message.export = body;
 	r = shim_supply_ask(&message, MPS__CONTROL__BODY_EXPORT_REPLY, &answer,
 			    out_fd);
 	if (r != CUDA_SUCCESS)
@@ -61,6 +56,42 @@ shim_ipc_export(enum ipc_kind kind, uint64_t chunk, uint64_t offset,
 	if (r == CUDA_SUCCESS && out_fd && *out_fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	return r;
+}
+
+CUresult
+shim_ipc_export_block(enum ipc_kind kind, uint64_t chunk, uint64_t offset,
+		      uint64_t size, uint64_t pool,
+		      struct ipc_handle *out_handle)
+{
+	Mps__Export body = MPS__EXPORT__INIT;
+
+	body.chunk = chunk;
+	body.offset = offset;
+	body.size = size;
+	body.pool = pool;
+	return ask_export(&body, kind, out_handle, NULL);
+}
+
+CUresult
+shim_ipc_export_memory(uint64_t chunk, uint64_t size, int *out_fd)
+{
+	Mps__Export body = MPS__EXPORT__INIT;
+	struct ipc_handle in_token;
+
+	body.chunk = chunk;
+	body.size = size;
+	return ask_export(&body, IPC_TOKEN_MEMORY, &in_token, out_fd);
+}
+
+CUresult
+shim_ipc_export_pool(int device, uint64_t pool, int *out_fd)
+{
+	Mps__Export body = MPS__EXPORT__INIT;
+	struct ipc_handle in_token;
+
+	body.device = shim_process.devices[device].real;
+	body.pool = pool;
+	return ask_export(&body, IPC_TOKEN_POOL, &in_token, out_fd);
 }
 
 bool

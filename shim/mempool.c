@@ -150,6 +150,8 @@ shim_mempool_alloc(struct shim_mempool *pool, uint64_t size,
 		.start = block->address, .size = size, .kind = RANGE_DEVICE,
 		.device = ctx->device, .ctx = ctx, .block = block,
 		.pool = pool,
+		.handle_types = pool->shareable ?
+			CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0,
 	};
 	if (shim_range_add(&range)) {
 		shim_supply_free(ctx->chan, false, block);

@@ -48,7 +48,7 @@ shim_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
 	struct shim_mempool *found = shim_mempool_get(pool);
 
-	if (!found)
+	if (!found || found->client)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!shim_device_exists(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -100,18 +100,24 @@ shim_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
 CUresult
 shim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
+	struct shim_mempool *made;
+
 	if (!pool || !poolProps)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return poolProps->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED ?
 		       CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	    (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+	     poolProps->handleTypes !=
+	     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!shim_device_exists(poolProps->location.id))
 		return CUDA_ERROR_INVALID_VALUE;
-	return give(pool, shim_mempool_make(poolProps->location.id,
-					    poolProps->maxSize));
+	made = shim_mempool_make(poolProps->location.id, poolProps->maxSize);
+	if (made)
+		made->shareable = poolProps->handleTypes != 0;
+	return give(pool, made);
 }
 
 CUresult
@@ -297,7 +303,8 @@ alloc(CUdeviceptr *dptr, size_t size, struct shim_mempool *pool,
 	uint64_t address;
 	CUresult r;
 
-	if (!dptr || !pool)
+	/* An imported one has none to give. */
+	if (!dptr || !pool || pool->client)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = find_stream(handle, &stream);
 	if (r != CUDA_SUCCESS)

@@ -37,7 +37,7 @@ struct shim_range {
 	bool sync_memops;
 	bool closed;                /* MAPPED: without access, unknown */
 	struct shim_mempool *pool;  /* DEVICE, OPENED: that it is of, or NULL */
-	unsigned int handle_types;  /* MAPPED: that it can be exported by */
+	unsigned int handle_types;  /* that it can be exported by */
 };
 
 enum {

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #include "proto/err.h"
-#include "proto/log.h"
 #include "shim/chan.h"
+#include "shim/ipc.h"
 #include "shim/process.h"
 #include "shim/range.h"
 #include "shim/supply.h"
@@ -128,49 +128,42 @@ ask_memory(int device, uint64_t size, uint64_t *out_id)
 	return ask_id(&message, out_id);
 }
 
-/* Ends memory or a mapping. */
-static CUresult
-ask_free(uint64_t id)
-{
-	Mps__Control message = MPS__CONTROL__INIT;
-	Mps__ChunkFree body = MPS__CHUNK_FREE__INIT;
-	CUresult r;
-
-	body.chunk = id;
-	message.body_case = MPS__CONTROL__BODY_CHUNK_FREE;
-	message.chunk_free = &body;
-	r = shim_ask_done(&message);
-	if (r != CUDA_SUCCESS)
-		log_line(LOG_WARN, "memory could not be given back (%d)",
-			 (int)r);
-	return r;
-}
-
 CUresult
 shim_vmm_create(int device, uint64_t size, const CUmemAllocationProp *prop,
 		struct shim_memory **out_memory)
 {
-	_cleanup_free_ struct shim_memory *memory = calloc(1, sizeof(*memory));
 	struct shim_chan *chan;
-	CUresult r = memory ? shim_chan_get(device, &chan) :
-			      CUDA_ERROR_OUT_OF_MEMORY, why;
+	CUresult r = shim_chan_get(device, &chan), why;
+	uint64_t id = 0;
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	memory->size = size;
-	memory->device = device;
-	memory->prop = *prop;
 	do
-		r = ask_memory(device, size, &memory->id);
+		r = ask_memory(device, size, &id);
 	/* What our heap holds and does not use may be what lacks. */
 	while (r == CUDA_ERROR_OUT_OF_MEMORY && shim_supply_trim(chan, &why));
-	if (r == CUDA_SUCCESS) {
+	return r != CUDA_SUCCESS ? r :
+	       shim_vmm_adopt(device, size, prop, id, out_memory);
+}
+
+CUresult
+shim_vmm_adopt(int device, uint64_t size, const CUmemAllocationProp *prop,
+	       uint64_t id, struct shim_memory **out_memory)
+{
+	_cleanup_free_ struct shim_memory *memory = calloc(1, sizeof(*memory));
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (memory) {
+		memory->id = id;
+		memory->size = size;
+		memory->device = device;
+		memory->prop = *prop;
 		r = shim_vmm_retain(memory);
-		if (r != CUDA_SUCCESS)
-			ask_free(memory->id);
 	}
 	if (r == CUDA_SUCCESS)
 		*out_memory = steal_ptr(&memory);
+	else
+		shim_ipc_free(id);
 	return r;
 }
 
@@ -191,7 +184,7 @@ end_unused(struct shim_memory *memory)
 
 	if (memory->refs || memory->nmappings)
 		return CUDA_SUCCESS;
-	r = ask_free(memory->id);
+	r = shim_ipc_free(memory->id);
 	free(memory);
 	return r;
 }
@@ -282,7 +275,7 @@ unmap_one(const struct shim_range *range)
 	struct shim_memory *memory = mapping->memory;
 	struct reservation *reservation = reservation_of(range->start,
 							 range->size);
-	CUresult r = ask_free(mapping->id), ended;
+	CUresult r = shim_ipc_free(mapping->id), ended;
 
 	free(mapping);
 	/* No mapping without one. */

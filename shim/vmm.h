@@ -43,6 +43,10 @@ CUresult shim_vmm_unreserve(uint64_t address, uint64_t size);
 CUresult shim_vmm_create(int device, uint64_t size,
 			 const CUmemAllocationProp *prop,
 			 struct shim_memory **out_memory);
+/* Memory that the broker has as `id` already. */
+CUresult shim_vmm_adopt(int device, uint64_t size,
+			const CUmemAllocationProp *prop, uint64_t id,
+			struct shim_memory **out_memory);
 /* Another reference of its handle, which it may have to be given first. */
 CUresult shim_vmm_retain(struct shim_memory *memory);
 CUresult shim_vmm_release(struct shim_memory *memory);

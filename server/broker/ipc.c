@@ -156,6 +156,7 @@ export_new(struct brk_client *client, const Mps__Export *message)
 	export->offset = message->offset;
 	export->size = message->size;
 	export->pool = message->pool;
+	export->device = message->device;
 	export->token = -1;
 	export->source.fd = -1;
 	export->tenant = brk_tenant_ref(client->tenant);
@@ -282,6 +283,7 @@ brk_ipc_look(struct brk_client *client, const Mps__Look *message)
 		reply.offset = export->offset;
 		reply.size = export->size;
 		reply.pool = export->pool;
+		reply.device = export->device;
 	}
 	if (export && export->origin) {
 		reply.device = export->origin->device;

@@ -45,6 +45,7 @@ struct brk_export {
 	struct brk_origin *origin;      /* NULL: stands for a pool */
 	struct brk_block *block;        /* exporter's; with a token NULL */
 	uint64_t offset, size, pool;
+	int device;                     /* of the pool */
 	bool closed;                    /* to whom has not opened it */
 	uint64_t opened;                /* blocks that were opened by it */
 	int token;                      /* our end, or -1 */

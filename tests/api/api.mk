@@ -5,8 +5,8 @@
 
 API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries register \
 	threads)
-API_FACTS := $(addprefix $(T)/,copies ipc linker memory_host memory_pool \
-	memory_vmm tensor textures)
+API_FACTS := $(addprefix $(T)/,copies ipc ipc_tokens linker memory_host \
+	memory_pool memory_vmm tensor textures)
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
@@ -24,7 +24,7 @@ $(T)/graphs $(T)/guest_cuda $(T)/threads: $(LINKS)
 $(T)/graphs $(T)/guest_cuda $(T)/threads: API_LIB := -L$(LIB)/mpsshim -lcuda
 
 # Linked by name, as programs of others are.
-$(T)/ipc: tests/api/peer.h
+$(T)/ipc $(T)/ipc_tokens: tests/api/peer.h
 $(API_FACTS): $(T)/%: tests/api/%.c tests/api/facts.h $(LINKS)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)

@@ -9,7 +9,7 @@ set -u
 # shellcheck source=tests/api/rows.sh
 . "$(dirname "$0")/rows.sh"
 
-programs='ipc'
+programs='ipc ipc_tokens'
 
 under() {
 	"$mpsrun" "$T/$1" >"$work/$1.under" 2>"$work/$1.err" || {

@@ -12,24 +12,6 @@
 
 #include "proto/err.h"
 
-#define BLOCK_BITS 10u
-#define BLOCK_SLOTS (1u << BLOCK_BITS)
-#define BLOCK_COUNT (1u << (HANDLE_INDEX_BITS - BLOCK_BITS))
-
-struct slot {
-	_Atomic uint64_t handle;   /* 0: free */
-	_Atomic(void *) object;
-	uint32_t generation;       /* of the last handle minted here */
-	uint32_t next_free;        /* index + 1 of the next free slot */
-};
-
-struct handle_table {
-	_Atomic(struct slot *) blocks[BLOCK_COUNT];
-	uint32_t high;             /* slots ever used */
-	uint32_t free;             /* index + 1 */
-	uint32_t counts[HANDLE_KIND_COUNT];
-};
-
 int
 handle_table_create(struct handle_table **out_table)
 {
@@ -46,7 +28,7 @@ struct handle_table *
 handle_table_destroy(struct handle_table *table)
 {
 	if (table) {
-		for (uint32_t i = 0; i < BLOCK_COUNT; i++)
+		for (uint32_t i = 0; i < HANDLE_BLOCKS; i++)
 			free(atomic_load_explicit(&table->blocks[i],
 						  memory_order_relaxed));
 		free(table);
@@ -54,34 +36,23 @@ handle_table_destroy(struct handle_table *table)
 	return NULL;
 }
 
-static struct slot *
-find(const struct handle_table *table, uint32_t index)
+static struct handle_slot *
+make_slot(struct handle_table *table, uint32_t index)
 {
-	/* Acquire: pairs with the release in make_block. */
-	struct slot *block = atomic_load_explicit(
-		&((struct handle_table *)table)->blocks[index >> BLOCK_BITS],
-		memory_order_acquire);
-
-	return block ? &block[index & (BLOCK_SLOTS - 1)] : NULL;
-}
-
-static struct slot *
-make(struct handle_table *table, uint32_t index)
-{
-	struct slot *slot = find(table, index), *block;
+	struct handle_slot *slot = handle_slot(table, index), *block;
 
 	if (slot)
 		return slot;
-	block = calloc(BLOCK_SLOTS, sizeof(*block));
+	block = calloc(HANDLE_BLOCK_SLOTS, sizeof(*block));
 	if (!block)
 		return NULL;
-	atomic_store_explicit(&table->blocks[index >> BLOCK_BITS], block,
+	atomic_store_explicit(&table->blocks[index >> HANDLE_BLOCK_BITS], block,
 			      memory_order_release);
-	return &block[index & (BLOCK_SLOTS - 1)];
+	return &block[index & (HANDLE_BLOCK_SLOTS - 1)];
 }
 
 static void
-publish(struct handle_table *table, struct slot *slot, uint64_t handle,
+publish(struct handle_table *table, struct handle_slot *slot, uint64_t handle,
 	void *object)
 {
 	atomic_store_explicit(&slot->object, object, memory_order_relaxed);
@@ -95,16 +66,16 @@ handle_add(struct handle_table *table, enum handle_kind kind, void *object,
 	   uint64_t *out_handle)
 {
 	uint32_t index = table->free;
-	struct slot *slot;
+	struct handle_slot *slot;
 
 	if (index) {
-		slot = find(table, --index);
+		slot = handle_slot(table, --index);
 		table->free = slot->next_free;
 	} else {
 		index = table->high;
 		if (index > HANDLE_INDEX_MAX)
 			return err_origin(-ENFILE);
-		slot = make(table, index);
+		slot = make_slot(table, index);
 		if (!slot)
 			return err_origin(-ENOMEM);
 		table->high++;
@@ -120,11 +91,11 @@ handle_put(struct handle_table *table, enum handle_kind kind, uint64_t handle,
 	   void *object)
 {
 	uint32_t index = handle_index(handle);
-	struct slot *slot;
+	struct handle_slot *slot;
 
 	if (handle_kind(handle) != kind || kind == HANDLE_NONE || !index)
 		return -EINVAL;
-	slot = make(table, index);
+	slot = make_slot(table, index);
 	if (!slot)
 		return err_origin(-ENOMEM);
 	if (atomic_load_explicit(&slot->handle, memory_order_relaxed))
@@ -136,39 +107,16 @@ handle_put(struct handle_table *table, enum handle_kind kind, uint64_t handle,
 }
 
 void *
-handle_get(const struct handle_table *table, enum handle_kind kind,
-	   uint64_t handle)
-{
-	struct slot *slot;
-	void *object;
-
-	if (handle_kind(handle) != kind || kind == HANDLE_NONE)
-		return NULL;
-	slot = find(table, handle_index(handle));
-	/* Acquire: pairs with publish. */
-	if (!slot || atomic_load_explicit(&slot->handle,
-					  memory_order_acquire) != handle)
-		return NULL;
-	object = atomic_load_explicit(&slot->object, memory_order_relaxed);
-	/* The slot may have been freed and reused between the two loads. */
-	atomic_thread_fence(memory_order_acquire);
-	if (atomic_load_explicit(&slot->handle, memory_order_relaxed) !=
-	    handle)
-		return NULL;
-	return object;
-}
-
-void *
 handle_remove(struct handle_table *table, enum handle_kind kind,
 	      uint64_t handle)
 {
 	void *object = handle_get(table, kind, handle);
 	uint32_t index = handle_index(handle);
-	struct slot *slot;
+	struct handle_slot *slot;
 
 	if (!object)
 		return NULL;
-	slot = find(table, index);
+	slot = handle_slot(table, index);
 	atomic_store_explicit(&slot->handle, 0, memory_order_release);
 	atomic_store_explicit(&slot->object, NULL, memory_order_relaxed);
 	slot->next_free = table->free;
@@ -182,11 +130,11 @@ handle_next(const struct handle_table *table, uint32_t *cursor,
 	    uint64_t *out_handle)
 {
 	for (uint32_t i = *cursor; i < table->high; i++) {
-		struct slot *slot = find(table, i);
+		struct handle_slot *slot = handle_slot(table, i);
 		uint64_t handle;
 
 		if (!slot) {
-			i |= BLOCK_SLOTS - 1;
+			i |= HANDLE_BLOCK_SLOTS - 1;
 			continue;
 		}
 		handle = atomic_load_explicit(&slot->handle,

@@ -13,7 +13,9 @@
 #ifndef PROTO_HANDLE_H
 #define PROTO_HANDLE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum handle_kind {
@@ -82,7 +84,23 @@ handle_generation(uint64_t handle)
  * serialised by the caller. The object is the caller's; the table only
  * refers to it, and who frees an object must know that nobody looks it up.
  */
-struct handle_table;
+#define HANDLE_BLOCK_BITS 10u
+#define HANDLE_BLOCK_SLOTS (1u << HANDLE_BLOCK_BITS)
+#define HANDLE_BLOCKS (1u << (HANDLE_INDEX_BITS - HANDLE_BLOCK_BITS))
+
+struct handle_slot {
+	_Atomic uint64_t handle;   /* 0: free */
+	_Atomic(void *) object;
+	uint32_t generation;       /* of the last handle minted here */
+	uint32_t next_free;        /* index + 1 of the next free slot */
+};
+
+struct handle_table {
+	_Atomic(struct handle_slot *) blocks[HANDLE_BLOCKS];
+	uint32_t high;             /* slots ever used */
+	uint32_t free;             /* index + 1 */
+	uint32_t counts[HANDLE_KIND_COUNT];
+};
 
 int handle_table_create(struct handle_table **out_table);
 struct handle_table *handle_table_destroy(struct handle_table *table);
@@ -94,9 +112,45 @@ int handle_add(struct handle_table *table, enum handle_kind kind,
  * the slot is taken, -EINVAL when handle is no handle of this kind. */
 int handle_put(struct handle_table *table, enum handle_kind kind,
 	       uint64_t handle, void *object);
-/* The object, or NULL: not a handle, another kind, freed, never made. */
-void *handle_get(const struct handle_table *table, enum handle_kind kind,
-		 uint64_t handle);
+/* The slot of an index, or NULL when none was ever used near it. */
+static inline struct handle_slot *
+handle_slot(const struct handle_table *table, uint32_t index)
+{
+	/* Acquire: pairs with the release in make_slot. */
+	struct handle_slot *block = atomic_load_explicit(
+		&((struct handle_table *)table)->blocks[
+			index >> HANDLE_BLOCK_BITS],
+		memory_order_acquire);
+
+	return block ? &block[index & (HANDLE_BLOCK_SLOTS - 1)] : NULL;
+}
+
+/* The object, or NULL: not a handle, another kind, freed, never made. Inline:
+ * a launch looks up two. */
+static inline void *
+handle_get(const struct handle_table *table, enum handle_kind kind,
+	   uint64_t handle)
+{
+	struct handle_slot *slot;
+	void *object;
+
+	/* Mark, kind, and nothing above them. */
+	if (handle >> HANDLE_KIND_SHIFT !=
+	    (HANDLE_MARK >> HANDLE_KIND_SHIFT | kind) || kind == HANDLE_NONE)
+		return NULL;
+	slot = handle_slot(table, handle_index(handle));
+	/* Acquire: pairs with publish. */
+	if (!slot || atomic_load_explicit(&slot->handle,
+					  memory_order_acquire) != handle)
+		return NULL;
+	object = atomic_load_explicit(&slot->object, memory_order_relaxed);
+	/* The slot may have been freed and reused between the two loads. */
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&slot->handle, memory_order_relaxed) !=
+	    handle)
+		return NULL;
+	return object;
+}
 /* Forget the handle and return its object, or NULL as handle_get. */
 void *handle_remove(struct handle_table *table, enum handle_kind kind,
 		    uint64_t handle);

@@ -12,7 +12,7 @@
 
 /* Guards every change of the table, and its creation. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct handle_table *_Atomic table;
+struct handle_table *_Atomic shim_objects;
 
 int
 shim_object_add(enum handle_kind kind, struct shim_object *object)
@@ -22,12 +22,12 @@ shim_object_add(enum handle_kind kind, struct shim_object *object)
 	int r = 0;
 
 	pthread_mutex_lock(&lock);
-	made = atomic_load_explicit(&table, memory_order_relaxed);
+	made = atomic_load_explicit(&shim_objects, memory_order_relaxed);
 	if (!made) {
 		r = handle_table_create(&made);
 		/* Release: pairs with the acquire of look-ups. */
 		if (!r)
-			atomic_store_explicit(&table, made,
+			atomic_store_explicit(&shim_objects, made,
 					      memory_order_release);
 	}
 	/* The application learns the handle only when we return, so nobody
@@ -40,24 +40,10 @@ shim_object_add(enum handle_kind kind, struct shim_object *object)
 	return err_trace(r);
 }
 
-static struct handle_table *
-get_table(void)
-{
-	return atomic_load_explicit(&table, memory_order_acquire);
-}
-
-void *
-shim_object_get(enum handle_kind kind, uint64_t handle)
-{
-	struct handle_table *t = get_table();
-
-	return t ? handle_get(t, kind, handle) : NULL;
-}
-
 void *
 shim_object_remove(enum handle_kind kind, uint64_t handle)
 {
-	struct handle_table *t = get_table();
+	struct handle_table *t = shim_object_table();
 	void *object;
 
 	if (!t)
@@ -72,7 +58,7 @@ void *
 shim_object_next(enum handle_kind kind, struct shim_context *ctx,
 		 uint32_t *cursor)
 {
-	struct handle_table *t = get_table();
+	struct handle_table *t = shim_object_table();
 	struct shim_object *object;
 	uint64_t handle;
 
@@ -89,7 +75,7 @@ shim_object_next(enum handle_kind kind, struct shim_context *ctx,
 uint32_t
 shim_object_count(enum handle_kind kind)
 {
-	struct handle_table *t = get_table();
+	struct handle_table *t = shim_object_table();
 	uint32_t count;
 
 	if (!t)

@@ -26,8 +26,26 @@ struct shim_object {
 
 /* Mint object->handle. 0, -ENOMEM, -ENFILE. */
 int shim_object_add(enum handle_kind kind, struct shim_object *object);
+
+/* The table; NULL before the first object. */
+extern struct handle_table *_Atomic shim_objects;
+
+static inline struct handle_table *
+shim_object_table(void)
+{
+	/* Acquire: pairs with the release in shim_object_add. */
+	return atomic_load_explicit(&shim_objects, memory_order_acquire);
+}
+
 /* NULL unless handle is live and of this kind. */
-void *shim_object_get(enum handle_kind kind, uint64_t handle);
+static inline void *
+shim_object_get(enum handle_kind kind, uint64_t handle)
+{
+	struct handle_table *table = shim_object_table();
+
+	return table ? handle_get(table, kind, handle) : NULL;
+}
+
 /* Forget the handle: its object, now the caller's alone to end, or NULL. Of
  * two racing callers one gets NULL. */
 void *shim_object_remove(enum handle_kind kind, uint64_t handle);

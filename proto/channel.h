@@ -37,12 +37,13 @@
 #define CHANNEL_STAGING (4u * 1024u * 1024u)
 
 /* One ring's words. tail: client; head, naps: worker. Free-running byte
- * counts; a record is a frame padded to 8 bytes. */
+ * counts; a record is a frame padded to 8 bytes. naps is read after every
+ * frame and written only around a sleep, head is written after every frame:
+ * on one line each read would fetch it from the worker's cache. */
 struct ring_words {
 	_Alignas(64) _Atomic uint64_t tail;
 	_Alignas(64) _Atomic uint64_t head;
-	_Atomic uint32_t naps;      /* odd: the worker sleeps */
-	uint32_t zero;
+	_Alignas(64) _Atomic uint32_t naps; /* odd: the worker sleeps */
 };
 
 enum slot_state {

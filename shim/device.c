@@ -83,6 +83,30 @@ static struct {
 	bool has[SHIM_MAX_DEVICES][ATTRIBUTES];
 	int value[SHIM_MAX_DEVICES][ATTRIBUTES];
 } snapshot = { .lock = PTHREAD_MUTEX_INITIALIZER };
+struct shim_limits shim_limits[SHIM_MAX_DEVICES];
+
+static void
+prepare_limits(const int *value, struct shim_limits *limits)
+{
+	static const CUdevice_attribute grid[3] = {
+		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,
+	}, block[3] = {
+		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z,
+	};
+
+	for (unsigned i = 0; i < 3; i++) {
+		limits->grid[i] = (uint32_t)value[grid[i]];
+		limits->block[i] = (uint32_t)value[block[i]];
+	}
+	limits->threads = (uint32_t)value[
+		CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK];
+	limits->shared =
+		value[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK];
+}
 
 static void
 prepare_device(int device)
@@ -92,6 +116,7 @@ prepare_device(int device)
 	int *value = snapshot.value[device];
 
 	memset(has, 0, sizeof(snapshot.has[device]));
+	memset(value, 0, sizeof(snapshot.value[device]));
 	for (size_t i = 0; i < info->n_attributes; i++) {
 		int32_t id = info->attributes[i]->id;
 
@@ -104,6 +129,7 @@ prepare_device(int device)
 		has[overrides[i].attribute] = true;
 		value[overrides[i].attribute] = overrides[i].value;
 	}
+	prepare_limits(value, &shim_limits[device]);
 }
 
 void

@@ -7,6 +7,7 @@
 #define SHIM_DEVICE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "api_cuda.h"
 #include "shim/process.h"
@@ -26,5 +27,19 @@ bool shim_device_lookup(CUdevice device, CUdevice_attribute attribute,
 			int *out_value);
 /* The value, or 0 when there is none. */
 int shim_device_attribute(CUdevice device, CUdevice_attribute attribute);
+
+/* Attributes that every launch is checked against. */
+struct shim_limits {
+	uint32_t grid[3], block[3];
+	uint32_t threads;           /* in a block */
+	int shared;                 /* of a block, without opting in; bytes */
+};
+extern struct shim_limits shim_limits[SHIM_MAX_DEVICES];
+
+static inline const struct shim_limits *
+shim_device_limits(CUdevice device)
+{
+	return &shim_limits[device];
+}
 
 #endif

@@ -172,8 +172,7 @@ shim_function_max_dynamic(const struct shim_function *function)
 
 	if (set >= 0)
 		return set;
-	plain = shim_device_attribute(function->module->device,
-		CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK) -
+	plain = shim_device_limits(function->module->device)->shared -
 		static_shared(function);
 	return plain > 0 ? plain : 0;
 }

@@ -24,16 +24,29 @@
 
 /* ---- parameters ---- */
 
+/* Most parameters are pointers and numbers. */
+static void
+copy_param(uint8_t *to, const void *from, uint32_t size)
+{
+	if (size == 8)
+		memcpy(to, from, 8);
+	else if (size == 4)
+		memcpy(to, from, 4);
+	else
+		memcpy(to, from, size);
+}
+
 static CUresult
 gather(const struct function_info *info, void **params, uint8_t *block)
 {
+	const struct function_param *param = info->params;
+
 	if (info->nparams > 0 && params == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (uint32_t i = 0; i < info->nparams; i++) {
+	for (uint32_t i = 0; i < info->nparams; i++, param++) {
 		if (params[i] == NULL)
 			return CUDA_ERROR_INVALID_VALUE;
-		memcpy(block + info->params[i].offset, params[i],
-		       info->params[i].size);
+		copy_param(block + param->offset, params[i], param->size);
 	}
 	return CUDA_SUCCESS;
 }
@@ -80,31 +93,24 @@ copy_extra(const struct function_info *info, void **extra, uint8_t *block)
 
 /* ---- checks ---- */
 
+static bool
+is_within(uint32_t value, uint32_t most)
+{
+	return value - 1 < most;    /* 0 is not */
+}
+
 static CUresult
 check_dimensions(const struct launch_head *head, int device, uint64_t *threads)
 {
-	static const CUdevice_attribute most[6] = {
-		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
-		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
-		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,
-		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
-		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
-		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z,
-	};
+	const struct shim_limits *limits = shim_device_limits(device);
 
-	for (unsigned i = 0; i < 3; i++) {
-		uint32_t grid = head->grid[i], block = head->block[i];
-
-		if (grid == 0 || block == 0 ||
-		    grid > (uint32_t)shim_device_attribute(device, most[i]) ||
-		    block > (uint32_t)shim_device_attribute(device,
-							     most[3 + i]))
+	for (unsigned i = 0; i < 3; i++)
+		if (!is_within(head->grid[i], limits->grid[i]) ||
+		    !is_within(head->block[i], limits->block[i]))
 			return CUDA_ERROR_INVALID_VALUE;
-	}
 	*threads = (uint64_t)head->block[0] * head->block[1] * head->block[2];
-	return *threads > (uint64_t)shim_device_attribute(device,
-			  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ?
-	       CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	return *threads > limits->threads ? CUDA_ERROR_INVALID_VALUE :
+					    CUDA_SUCCESS;
 }
 
 /* More threads than the function takes: its launch bounds say so, or its
@@ -165,12 +171,14 @@ check(const struct shim_launch *launch)
 	r = check_threads(function, threads);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (launch->head.shared >
+	if (launch->head.shared > 0 && launch->head.shared >
 	    (uint32_t)shim_function_max_dynamic(function))
 		return CUDA_ERROR_INVALID_VALUE;
-	r = shim_launch_cluster(launch, &cluster);
-	if (r != CUDA_SUCCESS)
-		return r;
+	if (launch->head.nattrs > 0) {
+		r = shim_launch_cluster(launch, &cluster);
+		if (r != CUDA_SUCCESS)
+			return r;
+	}
 	if (launch->head.flags & LAUNCH_COOPERATIVE)
 		r = check_cooperative(launch, threads);
 	return r != CUDA_SUCCESS ? r : (CUresult)function->info->launch_error;

@@ -2,14 +2,9 @@
 /*
  * Frames out.
  *
- * A message is laid down by hand, in the bytes that protobuf-c would parse
- * from it: its fields are of fixed size but for the last, so packing is a
- * store each, where protobuf-c's own packing costs more than the ring. Lengths
- * take three bytes whatever they are, so that the payload's place is known
- * before its size. tests/unit/check_chan.c has protobuf-c read them back.
- *
- * Arguments are packed before the lock is taken: only a copy into the ring
- * happens under it, and a bad pointer of the host faults outside.
+ * A frame is laid down (proto/data.h) and its arguments are packed before the
+ * lock is taken: only a copy into the ring happens under it, and a bad pointer
+ * of the host faults outside.
  */
 #include "shim/chan_own.h"
 
@@ -19,55 +14,12 @@
 #include <sys/socket.h>
 
 #include "api_sigs.h"
+#include "proto/data.h"
 #include "proto/err.h"
 #include "shim/process.h"
 
-/* Tag bytes: field number << 3 | wire type (1: 8 bytes, 5: 4 bytes, 2: length
- * and bytes). */
-#define TAG_SEQ 0x09
-#define CALL_FN 0x15
-#define CALL_SLOT 0x1d
-#define CALL_ARGS 0x22
-#define LAUNCH_HEAD 0x12
-#define LAUNCH_PARAMS 0x1a
-#define LAUNCH_ATTRS 0x22
-
-#define SEQ_AT (sizeof(struct frame_header) + 1)
-/* Header, then seq, fn, slot, and tag and length of args. */
-#define CALL_PREFIX (SEQ_AT + 8 + 5 + 5 + 4)
 /* Most calls are smaller; others go through malloc. */
 #define SMALL_CALL 512
-
-static uint8_t *
-put_u32(uint8_t *at, uint8_t tag, uint32_t value)
-{
-	*at++ = tag;
-	memcpy(at, &value, sizeof(value));
-	return at + sizeof(value);
-}
-
-static uint8_t *
-put_length(uint8_t *at, uint8_t tag, uint32_t size)
-{
-	*at++ = tag;
-	*at++ = (uint8_t)(size & 0x7f) | 0x80;
-	*at++ = (uint8_t)(size >> 7 & 0x7f) | 0x80;
-	*at++ = (uint8_t)(size >> 14);
-	return at;
-}
-
-static void
-put_header(uint8_t *at, enum frame_type type, enum shim_lane_kind lane,
-	   uint32_t size)
-{
-	struct frame_header header = {
-		.size = size - (uint32_t)sizeof(header),
-		.type = (uint8_t)type, .lane = (uint8_t)lane,
-	};
-
-	memcpy(at, &header, sizeof(header));
-	at[sizeof(header)] = TAG_SEQ;
-}
 
 CUresult
 shim_chan_sticky(const struct shim_chan *chan)
@@ -103,15 +55,15 @@ shim_chan_nudge(struct shim_chan *chan)
 static void
 copy_frame_locked(struct shim_lane *lane, struct shim_frame *frame, uint8_t *at)
 {
+	const struct iovec *part = frame->part;
+
 	frame->sent_seq = atomic_load_explicit(&lane->seq,
 					       memory_order_relaxed) + 1;
-	memcpy(frame->seq, &frame->sent_seq, sizeof(frame->sent_seq));
-	for (int i = 0; i < frame->nparts; i++) {
-		if (!frame->part[i].iov_len)
-			continue;
-		memcpy(at, frame->part[i].iov_base, frame->part[i].iov_len);
-		at += frame->part[i].iov_len;
-	}
+	memcpy(at, part[0].iov_base, part[0].iov_len);
+	if (frame->nparts > 1)
+		memcpy(at + part[0].iov_len, part[1].iov_base,
+		       part[1].iov_len);
+	memcpy(at + DATA_SEQ_AT, &frame->sent_seq, sizeof(frame->sent_seq));
 	/* Release: who reads this number (shim_chan_seq) and frees memory by
 	 * it has the frame before it in the ring. */
 	atomic_store_explicit(&lane->seq, frame->sent_seq,
@@ -184,29 +136,27 @@ build_call(enum api_id id, uint32_t slot, void *const argv[], uint8_t *buf,
 	   uint8_t **out_big, struct shim_frame *frame)
 {
 	const struct wire_sig *sig = &api_sigs[id];
-	size_t room = SMALL_CALL - CALL_PREFIX;
-	uint8_t *at = buf;
-	long args = wire_pack_call(sig, argv, buf + CALL_PREFIX, room);
+	size_t room = SMALL_CALL - DATA_CALL_ROOM;
+	long args = wire_pack_call(sig, argv, buf + DATA_CALL_ROOM, room);
+	uint8_t *end, *begin;
 
 	if (args < 0) {
-		buf = *out_big = malloc(CALL_PREFIX + WIRE_MAX_ARGS);
+		buf = *out_big = malloc(DATA_CALL_ROOM + WIRE_MAX_ARGS);
 		if (!buf)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		args = wire_pack_call(sig, argv, buf + CALL_PREFIX,
+		args = wire_pack_call(sig, argv, buf + DATA_CALL_ROOM,
 				      WIRE_MAX_ARGS);
 		if (args < 0)
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	frame->lane = sig->class_ == WIRE_SYNC_UNORDERED ? LANE_UNORDERED
 							 : LANE_ORDERED;
-	frame->size = (uint32_t)(CALL_PREFIX + (size_t)args);
-	frame->part[0] = (struct iovec){ buf, frame->size };
+	end = buf + DATA_CALL_ROOM + args;
+	begin = data_put_call(buf + DATA_CALL_ROOM, (size_t)args, frame->lane,
+			      (uint32_t)id, slot);
+	frame->size = (uint32_t)(end - begin);
+	frame->part[0] = (struct iovec){ begin, frame->size };
 	frame->nparts = 1;
-	frame->seq = buf + SEQ_AT;
-	put_header(buf, FRAME_CALL, frame->lane, frame->size);
-	at = put_u32(buf + SEQ_AT + 8, CALL_FN, (uint32_t)id);
-	at = put_u32(at, CALL_SLOT, slot);
-	put_length(at, CALL_ARGS, (uint32_t)args);
 	return CUDA_SUCCESS;
 }
 
@@ -376,45 +326,45 @@ shim_chan_post(struct shim_chan *chan, enum api_id id, void *const argv[])
 	return send_call(chan, id, CHANNEL_NO_SLOT, argv, NULL);
 }
 
+/* A launch has no reply; a query behind it has. */
+static CUresult
+wait_launch(struct shim_chan *chan, const struct launch_head *head)
+{
+	void *argv[] = { (void *)(uintptr_t)&head->stream };
+	CUresult r = shim_chan_call(chan, API_mpsStreamQuery, argv);
+
+	return r == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : r;
+}
+
 CUresult
 shim_chan_launch(struct shim_chan *chan, const struct launch_head *head,
-		 const void *params, size_t params_size,
+		 uint8_t *params, size_t params_size,
 		 const struct launch_attr *attrs)
 {
-	uint8_t first[SEQ_AT + 8 + 4 + sizeof(*head) + 4], last[4], *at;
+	uint8_t last[DATA_ATTRS_ROOM + LAUNCH_ATTRS_MAX * sizeof(*attrs)];
 	size_t attrs_size = head->nattrs * sizeof(*attrs);
-	struct shim_frame frame = {
-		.lane = LANE_ORDERED, .seq = first + SEQ_AT, .nparts = 2,
-		.part = {
-			{ first, sizeof(first) },
-			{ (void *)(uintptr_t)params, params_size },
-			{ last, sizeof(last) },
-			{ (void *)(uintptr_t)attrs, attrs_size },
-		},
-	};
+	struct shim_frame frame;
+	uint8_t *begin;
 	CUresult r;
 
 	if (params_size > LAUNCH_PARAMS_MAX || head->nattrs > LAUNCH_ATTRS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	frame.size = (uint32_t)(sizeof(first) + params_size);
+	begin = data_put_launch(params, params_size, attrs_size, head);
+	frame.lane = LANE_ORDERED;
+	frame.wait = NULL;
+	frame.nparts = 1;
+	frame.size = (uint32_t)(params + params_size - begin);
+	frame.part[0] = (struct iovec){ begin, frame.size };
 	if (attrs_size) {
-		frame.nparts = 4;
-		frame.size += (uint32_t)(sizeof(last) + attrs_size);
-		put_length(last, LAUNCH_ATTRS, (uint32_t)attrs_size);
-	}
-	put_header(first, FRAME_LAUNCH, LANE_ORDERED, frame.size);
-	at = put_length(first + SEQ_AT + 8, LAUNCH_HEAD, sizeof(*head));
-	memcpy(at, head, sizeof(*head));
-	put_length(at + sizeof(*head), LAUNCH_PARAMS, (uint32_t)params_size);
-	r = send_frame(chan, &frame);
-	/* A launch has no reply; a query behind it has. */
-	if (r == CUDA_SUCCESS && shim_process.perf & SHIM_NO_POST) {
-		void *argv[] = { (void *)(uintptr_t)&head->stream };
+		uint8_t *end = data_put_attrs(last, attrs, attrs_size);
 
-		r = shim_chan_call(chan, API_mpsStreamQuery, argv);
-		if (r == CUDA_ERROR_NOT_READY)
-			r = CUDA_SUCCESS;
+		frame.part[frame.nparts++] =
+			(struct iovec){ last, (size_t)(end - last) };
+		frame.size += (uint32_t)(end - last);
 	}
+	r = send_frame(chan, &frame);
+	if (r == CUDA_SUCCESS && shim_process.perf & SHIM_NO_POST)
+		r = wait_launch(chan, head);
 	return r;
 }
 

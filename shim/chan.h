@@ -37,9 +37,10 @@ CUresult shim_chan_call(struct shim_chan *chan, enum api_id id,
 /* A call without a reply. */
 CUresult shim_chan_post(struct shim_chan *chan, enum api_id id,
 			void *const argv[]);
-/* A kernel launch. attrs has head->nattrs entries. */
+/* A kernel launch. attrs has head->nattrs entries. The DATA_LAUNCH_ROOM bytes
+ * in front of the parameters are the caller's, and get overwritten. */
 CUresult shim_chan_launch(struct shim_chan *chan,
-			  const struct launch_head *head, const void *params,
+			  const struct launch_head *head, uint8_t *params,
 			  size_t params_size, const struct launch_attr *attrs);
 
 /*

@@ -49,13 +49,12 @@ struct shim_chan {
 	struct sock_reader reader;
 };
 
-/* A frame to be sent: up to four parts, the first of which holds the header
- * and the message's seq, filled in under the lock. */
+/* A frame to be sent, as proto/data.h lays it down: its number is filled in
+ * under the lock. A launch's attributes are a second part. */
 struct shim_frame {
-	struct iovec part[4];
+	struct iovec part[2];
 	int nparts;
 	uint32_t size;              /* of all parts */
-	uint8_t *seq;               /* 8 bytes in part[0] */
 	enum shim_lane_kind lane;
 	uint64_t sent_seq;          /* out */
 	struct shim_wait *wait;     /* no_ring: to register, or NULL */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/data.h"
 #include "shim/capture.h"
 #include "shim/chan.h"
 #include "shim/ctx.h"
@@ -241,8 +242,12 @@ static CUresult
 send(struct shim_launch *launch, struct shim_stream *stream, void **params,
      void **extra, uint8_t *block)
 {
-	CUresult r = fill_block(launch, params, extra, block);
+	uint32_t size = launch->function->info->param_bytes;
+	CUresult r;
 
+	/* Padding between parameters is zero: it leaves this process. */
+	memset(block, 0, size);
+	r = fill_block(launch, params, extra, block);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (shim_stream_is_capturing(stream))
@@ -250,18 +255,17 @@ send(struct shim_launch *launch, struct shim_stream *stream, void **params,
 	r = shim_room_take(stream, SHIM_ROOM_LAUNCH);
 	if (r != CUDA_SUCCESS)
 		return r;
-	shim_launch_events(launch);
+	if (launch->head.nattrs > 0)
+		shim_launch_events(launch);
 	return shim_chan_launch(launch->function->module->chan, &launch->head,
-				block, launch->function->info->param_bytes,
-				launch->attrs);
+				block, size, launch->attrs);
 }
 
 static CUresult
 launch_kernel(CUfunction f, const CUlaunchConfig *config, CUstream hStream,
 	      bool cooperative, void **params, void **extra)
 {
-	/* Padding between parameters is zero: it leaves this process. */
-	uint8_t small[SMALL_PARAMS], *big;
+	uint8_t small[DATA_LAUNCH_ROOM + SMALL_PARAMS], *big;
 	struct shim_launch launch;
 	struct shim_stream *stream;
 	uint32_t size;
@@ -279,14 +283,13 @@ launch_kernel(CUfunction f, const CUlaunchConfig *config, CUstream hStream,
 		return r;
 	launch.head.stream = stream->object.handle;
 	size = launch.function->info->param_bytes;
-	if (size <= sizeof(small)) {
-		memset(small, 0, size);
-		return send(&launch, stream, params, extra, small);
-	}
-	big = calloc(1, size);
+	if (size <= SMALL_PARAMS)
+		return send(&launch, stream, params, extra,
+			    small + DATA_LAUNCH_ROOM);
+	big = malloc(DATA_LAUNCH_ROOM + size);
 	if (big == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = send(&launch, stream, params, extra, big);
+	r = send(&launch, stream, params, extra, big + DATA_LAUNCH_ROOM);
 	free(big);
 	return r;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proto/data.h"
 #include "proto/wire.pb-c.h"
 #include "shim/process.h"
 
@@ -86,7 +87,8 @@ shim_socket_send(struct shim_chan *chan, struct shim_frame *frame)
 	/* One count for both lanes, as a reply is known by its number alone;
 	 * ordered frames then have gaps in theirs. */
 	frame->sent_seq = ++chan->socket_seq;
-	memcpy(frame->seq, &frame->sent_seq, sizeof(frame->sent_seq));
+	memcpy((uint8_t *)frame->part[0].iov_base + DATA_SEQ_AT,
+	       &frame->sent_seq, sizeof(frame->sent_seq));
 	if (frame->wait) {
 		frame->wait->seq = frame->sent_seq;
 		register_wait(chan, frame->wait);

@@ -196,9 +196,10 @@ wkr_call_is_behind(struct wkr_call *call)
 /* ---- launches ---- */
 
 static void
-mark_launch_events(struct wkr_client *client, const Mps__Launch *m)
+mark_launch_events(struct wkr_client *client,
+		   const struct data_launch *m)
 {
-	for (size_t at = 0; at + sizeof(struct launch_attr) <= m->attrs.len;
+	for (size_t at = 0; at + sizeof(struct launch_attr) <= m->attrs.size;
 	     at += sizeof(struct launch_attr)) {
 		CUlaunchAttributeValue value;
 		struct launch_attr attr;
@@ -216,11 +217,11 @@ mark_launch_events(struct wkr_client *client, const Mps__Launch *m)
 }
 
 void
-wkr_launch_mark(struct wkr_client *client, const Mps__Launch *m)
+wkr_launch_mark(struct wkr_client *client, const struct data_launch *m)
 {
 	struct launch_head head;
 
-	if (m->head.len != sizeof(head))
+	if (m->head.size != sizeof(head))
 		return;
 	memcpy(&head, m->head.data, sizeof(head));
 	mark_handle(client, 0, HANDLE_STREAM, head.stream);
@@ -228,11 +229,12 @@ wkr_launch_mark(struct wkr_client *client, const Mps__Launch *m)
 }
 
 bool
-wkr_launch_is_behind(struct wkr_client *client, const Mps__Launch *m)
+wkr_launch_is_behind(struct wkr_client *client,
+		     const struct data_launch *m)
 {
 	struct launch_head head;
 
-	if (m->head.len != sizeof(head))
+	if (m->head.size != sizeof(head))
 		return false;
 	memcpy(&head, m->head.data, sizeof(head));
 	if (!handle_is_behind(client, HANDLE_STREAM, head.stream))

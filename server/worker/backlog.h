@@ -19,10 +19,11 @@ wkr_is_behind(const struct wkr_client *client)
 /* Must this one wait? Then what it touches is marked, so that what depends on
  * it waits too. */
 bool wkr_call_is_behind(struct wkr_call *call);
-bool wkr_launch_is_behind(struct wkr_client *client, const Mps__Launch *m);
+bool wkr_launch_is_behind(struct wkr_client *client,
+			  const struct data_launch *m);
 /* One that waits for another reason. */
 void wkr_call_mark(struct wkr_call *call);
-void wkr_launch_mark(struct wkr_client *client, const Mps__Launch *m);
+void wkr_launch_mark(struct wkr_client *client, const struct data_launch *m);
 /* An operation of a stream, and not its end. */
 bool wkr_call_has_stream(uint32_t fn);
 /* What is asked about it answers "not ready". */

@@ -57,21 +57,21 @@ static struct wkr_queue *const queues[] = {
 };
 
 static int
-send_to_queue(struct wkr_client *client, const Mps__Call *m)
+send_to_queue(struct wkr_client *client, const struct data_call *m)
 {
 	const struct wkr_handler *handler = &wkr_handlers[m->fn];
-	size_t room = 4 * m->args.len + 64 * 1024;
+	size_t room = 4 * m->args.size + 64 * 1024;
 	struct call_job *j;
 	int r;
 
 	if (atomic_load(&client->jobs) >= WKR_JOBS_MAX)
 		return WKR_CALL_E_AGAIN;
-	j = malloc(sizeof(*j) + room + m->args.len);
+	j = malloc(sizeof(*j) + room + m->args.size);
 	if (!j)
 		return -ENOMEM;
 	memset(j, 0, sizeof(*j));
-	if (m->args.len)
-		memcpy(j->memory + room, m->args.data, m->args.len);
+	if (m->args.size)
+		memcpy(j->memory + room, m->args.data, m->args.size);
 	j->job.run = run_job;
 	j->call.client = client;
 	j->call.seq = m->seq;
@@ -79,7 +79,7 @@ send_to_queue(struct wkr_client *client, const Mps__Call *m)
 	j->call.slot = m->slot;
 	j->call.since_ns = wkr_now_ns();
 	j->call.arena = (struct wire_arena){.base = j->memory, .size = room};
-	r = wire_unpack_call(&api_sigs[m->fn], j->memory + room, m->args.len,
+	r = wire_unpack_call(&api_sigs[m->fn], j->memory + room, m->args.size,
 			     j->call.args, &j->call.arena);
 	if (r < 0) {
 		free(j);
@@ -124,23 +124,34 @@ set_aside(struct wkr_client *client, const uint8_t *frame, uint32_t size,
 	return 0;
 }
 
+/* A post of the lane's. Its arguments are not set: they are larger than all
+ * else of a launch, which has none. */
+static void
+call_begin(struct wkr_call *call, struct wkr_client *client, uint64_t seq)
+{
+	call->client = client;
+	call->seq = seq;
+	call->fn = 0;
+	call->slot = CHANNEL_NO_SLOT;
+	call->lying = false;
+	call->on_lane = true;
+	call->since_ns = 0;
+}
+
 static int
-run_here(struct wkr_client *client, const Mps__Call *m,
+run_here(struct wkr_client *client, const struct data_call *m,
 	 const struct wire_arena *arena, const uint8_t *frame, uint32_t size)
 {
-	struct wkr_call call = {
-		.client = client,
-		.seq = m->seq,
-		.fn = m->fn,
-		.slot = client->draining && client->answered ? CHANNEL_NO_SLOT
-							      : m->slot,
-		.arena = *arena,
-		.on_lane = true,
-	};
+	struct wkr_call call;
 	CUresult result;
 	int r;
 
-	r = wire_unpack_call(&api_sigs[m->fn], m->args.data, m->args.len,
+	call_begin(&call, client, m->seq);
+	call.fn = m->fn;
+	if (!client->draining || !client->answered)
+		call.slot = m->slot;
+	call.arena = *arena;
+	r = wire_unpack_call(&api_sigs[m->fn], m->args.data, m->args.size,
 			     call.args, &call.arena);
 	if (r < 0)
 		return r;
@@ -172,7 +183,7 @@ run_here(struct wkr_client *client, const Mps__Call *m,
 
 /* The worker does not serve this: say so, as an old driver would. */
 static int
-refuse(struct wkr_client *client, const Mps__Call *m, bool ordered)
+refuse(struct wkr_client *client, const struct data_call *m, bool ordered)
 {
 	if (ordered)
 		client->seq = m->seq;
@@ -184,7 +195,7 @@ refuse(struct wkr_client *client, const Mps__Call *m, bool ordered)
 }
 
 static int
-do_call(struct wkr_client *client, const Mps__Call *m, bool ordered,
+do_call(struct wkr_client *client, const struct data_call *m, bool ordered,
 	const struct wire_arena *arena, const uint8_t *frame, uint32_t size)
 {
 	const struct wkr_handler *handler;
@@ -212,15 +223,10 @@ do_call(struct wkr_client *client, const Mps__Call *m, bool ordered,
 }
 
 static int
-do_launch(struct wkr_client *client, const Mps__Launch *m,
+do_launch(struct wkr_client *client, const struct data_launch *m,
 	  const uint8_t *frame, uint32_t size)
 {
-	struct wkr_call call = {
-		.client = client,
-		.seq = m->seq,
-		.slot = CHANNEL_NO_SLOT,
-		.on_lane = true,
-	};
+	struct wkr_call call;
 	CUresult result;
 
 	if (!client->draining && m->seq <= client->seq)
@@ -228,6 +234,7 @@ do_launch(struct wkr_client *client, const Mps__Launch *m,
 	if (wkr_is_behind(client) && wkr_launch_is_behind(client, m))
 		return set_aside(client, frame, size, m->seq, false, true);
 	publish_issued(client, m->seq);
+	call_begin(&call, client, m->seq);
 	result = wkr_launch(&call, m);
 	if (call.lying)
 		return -EBADMSG;
@@ -241,6 +248,42 @@ do_launch(struct wkr_client *client, const Mps__Launch *m,
 	return 0;
 }
 
+/* Messages that are not packed as our shim does it, into the arena: protobuf-c
+ * copies their bytes there. False: no such message. */
+static bool
+unpack_call(struct wire_arena *arena, const uint8_t *body, uint32_t size,
+	    struct data_call *out)
+{
+	ProtobufCAllocator alloc = {arena_alloc, arena_free, arena};
+	Mps__Call *m = mps__call__unpack(&alloc, size, body);
+
+	if (m)
+		*out = (struct data_call){
+			.seq = m->seq,
+			.fn = m->fn,
+			.slot = m->slot,
+			.args = {m->args.data, m->args.len},
+		};
+	return m;
+}
+
+static bool
+unpack_launch(struct wire_arena *arena, const uint8_t *body, uint32_t size,
+	      struct data_launch *out)
+{
+	ProtobufCAllocator alloc = {arena_alloc, arena_free, arena};
+	Mps__Launch *m = mps__launch__unpack(&alloc, size, body);
+
+	if (m)
+		*out = (struct data_launch){
+			.seq = m->seq,
+			.head = {m->head.data, m->head.len},
+			.params = {m->params.data, m->params.len},
+			.attrs = {m->attrs.data, m->attrs.len},
+		};
+	return m;
+}
+
 int
 wkr_frame(struct wkr_client *client, const uint8_t *frame, uint32_t size,
 	  bool ordered)
@@ -249,26 +292,25 @@ wkr_frame(struct wkr_client *client, const uint8_t *frame, uint32_t size,
 		.base = client->lane->arena,
 		.size = WKR_ARENA_SIZE,
 	};
-	ProtobufCAllocator alloc = {
-		.alloc = arena_alloc,
-		.free = arena_free,
-		.allocator_data = &arena,
-	};
 	const uint8_t *body = frame + sizeof(struct frame_header);
 	struct frame_header header;
+	struct data_launch launch;
+	struct data_call call;
 	uint32_t body_size;
 
 	memcpy(&header, frame, sizeof(header));
 	body_size = size - (uint32_t)sizeof(header);
 	if (header.type == FRAME_LAUNCH && ordered) {
-		Mps__Launch *m = mps__launch__unpack(&alloc, body_size, body);
-
-		return m ? do_launch(client, m, frame, size) : -EBADMSG;
+		if (!data_read_launch(body, body_size, &launch) &&
+		    !unpack_launch(&arena, body, body_size, &launch))
+			return -EBADMSG;
+		return do_launch(client, &launch, frame, size);
 	}
 	if (header.type == FRAME_CALL) {
-		Mps__Call *m = mps__call__unpack(&alloc, body_size, body);
-
-		return m ? do_call(client, m, ordered, &arena, frame, size) : -EBADMSG;
+		if (!data_read_call(body, body_size, &call) &&
+		    !unpack_call(&arena, body, body_size, &call))
+			return -EBADMSG;
+		return do_call(client, &call, ordered, &arena, frame, size);
 	}
 	return -EBADMSG;
 }

@@ -9,6 +9,7 @@
 #include "api_sigs.h"
 #include "wkr_dispatch.h"
 
+#include "proto/data.h"
 #include "proto/marshal.h"
 #include "server/worker/client.h"
 
@@ -53,7 +54,7 @@ CUresult wkr_replay(struct wkr_call *call, const struct wire_sig *sig,
 		    struct wire_arg *args);
 
 /* launch.c */
-CUresult wkr_launch(struct wkr_call *call, const Mps__Launch *m);
+CUresult wkr_launch(struct wkr_call *call, const struct data_launch *m);
 
 /* reply.c */
 void wkr_reply(struct wkr_client *client, uint64_t seq, uint32_t slot,

@@ -133,12 +133,13 @@ wkr_launch_config(struct wkr_call *call, const void *head_bytes,
 
 static CUresult
 issue(struct wkr_call *call, struct wkr_launch *launch,
-      struct wkr_function *function, struct wkr_stream *s, const Mps__Launch *m)
+      struct wkr_function *function, struct wkr_stream *s,
+      const struct data_bytes *params)
 {
-	size_t size = m->params.len;
+	size_t size = params->size;
 	void *extra[] = {
 		CU_LAUNCH_PARAM_BUFFER_POINTER,
-		m->params.data,
+		(void *)(uintptr_t)params->data,
 		CU_LAUNCH_PARAM_BUFFER_SIZE,
 		&size,
 		CU_LAUNCH_PARAM_END,
@@ -163,7 +164,7 @@ issue(struct wkr_call *call, struct wkr_launch *launch,
 }
 
 CUresult
-wkr_launch(struct wkr_call *call, const Mps__Launch *m)
+wkr_launch(struct wkr_call *call, const struct data_launch *m)
 {
 	struct wkr_client *client = call->client;
 	struct wkr_function *function;
@@ -172,24 +173,24 @@ wkr_launch(struct wkr_call *call, const Mps__Launch *m)
 	CUresult r;
 
 	/* The size of the head is the wire's business, not an argument. */
-	call->lying = m->head.len != sizeof(struct launch_head) ||
-		      m->params.len > LAUNCH_PARAMS_MAX;
+	call->lying = m->head.size != sizeof(struct launch_head) ||
+		      m->params.size > LAUNCH_PARAMS_MAX;
 	if (call->lying)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = wkr_launch_config(call, m->head.data, m->head.len, m->attrs.data,
-			      m->attrs.len, &launch);
+	r = wkr_launch_config(call, m->head.data, m->head.size, m->attrs.data,
+			      m->attrs.size, &launch);
 	if (r != CUDA_SUCCESS)
 		return r;
 	function = wkr_get(client, HANDLE_FUNCTION, launch.head.function);
 	s = wkr_get(client, HANDLE_STREAM, launch.head.stream);
 	if (!function || !s)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (m->params.len != function->param_bytes)
+	if (m->params.size != function->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (function->module->printing &&
 	    !wkr_print_acquire(client, call->seq)) {
 		client->parked = "the right to print";
 		return WKR_AGAIN;
 	}
-	return issue(call, &launch, function, s, m);
+	return issue(call, &launch, function, s, &m->params);
 }

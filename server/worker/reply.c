@@ -29,16 +29,15 @@ wake(_Atomic uint32_t *word)
 
 static void
 reply_in_slot(struct wkr_client *client, uint32_t slot,
-	      const struct frame_header *header, const Mps__Reply *m)
+	      const struct data_reply *m, size_t size)
 {
 	struct reply_slot *s = &client->channel.slots[slot];
 
 	/* Acquire: the caller took the last reply before it set this state
 	 * (partner: its store of PENDING), whichever thread wrote that. */
 	(void)atomic_load_explicit(&s->state, memory_order_acquire);
-	memcpy(s->data, header, sizeof(*header));
-	mps__reply__pack(m, s->data + sizeof(*header));
-	s->size = (uint32_t)sizeof(*header) + header->size;
+	data_put_reply(s->data, m);
+	s->size = (uint32_t)size;
 	/* Release: the frame is in place before the state says so (partner:
 	 * the shim's acquire). */
 	if (atomic_exchange_explicit(&s->state, SLOT_DONE,
@@ -92,17 +91,15 @@ wkr_reply_flush(struct wkr_client *client)
 }
 
 static void
-reply_on_socket(struct wkr_client *client, const struct frame_header *header,
-		const Mps__Reply *m)
+reply_on_socket(struct wkr_client *client, const struct data_reply *m,
+		size_t size)
 {
-	size_t size = sizeof(*header) + header->size;
 	_cleanup_free_ uint8_t *frame = malloc(size);
 	ssize_t n = 0;
 
 	if (!frame)
 		return;
-	memcpy(frame, header, sizeof(*header));
-	mps__reply__pack(m, frame + sizeof(*header));
+	data_put_reply(frame, m);
 	pthread_mutex_lock(&client->out_lock);
 	if (client->data >= 0) {
 		if (!client->out_size)
@@ -144,33 +141,31 @@ wkr_reply(struct wkr_client *client, uint64_t seq, uint32_t slot,
 {
 	size_t room = client->no_ring ? FRAME_MAX
 				      : sizeof(client->channel.slots->data);
+	struct data_reply m = {
+		.seq = seq,
+		.result = (uint32_t)result,
+		.outs = {outs, size},
+	};
 	_cleanup_free_ char *text = NULL;
-	Mps__Reply m = MPS__REPLY__INIT;
-	struct frame_header header = {.type = FRAME_REPLY};
 	size_t text_size, left;
 
 	if (slot == CHANNEL_NO_SLOT)
 		return;
-	m.seq = seq;
-	m.result = (uint32_t)result;
-	m.outs.data = (uint8_t *)outs;
-	m.outs.len = size;
 	if (with_text) {
 		text = take_text(client, &text_size, &left);
-		m.text.data = (uint8_t *)text;
-		m.text.len = text_size;
+		m.text = (struct data_bytes){(uint8_t *)text, text_size};
 		m.text_left = (uint32_t)left;
 	}
-	if (mps__reply__get_packed_size(&m) + sizeof(header) > room) {
+	if (data_reply_size(&m) > room) {
 		/* It asked for more than a reply can hold. */
 		m.result = CUDA_ERROR_INVALID_VALUE;
-		m.outs.len = 0;
+		m.outs.size = 0;
 	}
-	header.size = (uint32_t)mps__reply__get_packed_size(&m);
+	size = data_reply_size(&m);
 	if (client->no_ring)
-		reply_on_socket(client, &header, &m);
+		reply_on_socket(client, &m, size);
 	else
-		reply_in_slot(client, slot, &header, &m);
+		reply_in_slot(client, slot, &m, size);
 }
 
 void

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "api_sigs.h"
+#include "proto/data.h"
 #include "proto/shmem.h"
 #include "proto/wire.pb-c.h"
 #include "shim/process.h"
@@ -358,11 +359,12 @@ START_TEST(chan_launch_arrives_as_protobuf_reads_it)
 		.shared = 11,
 	};
 	struct launch_attr attrs[2] = { { .id = 1 }, { .id = 9 } };
-	static uint8_t params[LAUNCH_PARAMS_MAX];
+	static uint8_t block[DATA_LAUNCH_ROOM + LAUNCH_PARAMS_MAX];
+	uint8_t *params = block + DATA_LAUNCH_ROOM;
 	Mps__Launch *launch;
 	size_t sizes[] = { 0, 1, 127, 128, 16383, 16384, LAUNCH_PARAMS_MAX };
 
-	for (size_t i = 0; i < sizeof(params); i++)
+	for (size_t i = 0; i < LAUNCH_PARAMS_MAX; i++)
 		params[i] = (uint8_t)(i * 7);
 	for (uint32_t i = 0; i < 7; i++) {
 		head.nattrs = i % 3;
@@ -664,12 +666,14 @@ END_TEST
 START_TEST(chan_no_post_makes_every_post_a_call)
 {
 	struct launch_head head = { .version = LAUNCH_HEAD_VERSION };
+	uint8_t block[DATA_LAUNCH_ROOM];
 
 	shim_process.perf = SHIM_NO_POST;
 	ck_assert_int_eq(call_mpsStreamDestroy(chan, 1), CUDA_SUCCESS);
 	/* No waiting: it has been replayed when the call returns. */
 	ck_assert_uint_eq(atomic_load(&worker.nseen), 1);
-	ck_assert_int_eq(shim_chan_launch(chan, &head, NULL, 0, NULL),
+	ck_assert_int_eq(shim_chan_launch(chan, &head,
+					  block + sizeof(block), 0, NULL),
 			 CUDA_SUCCESS);
 	ck_assert_uint_eq(atomic_load(&worker.nseen), 3);
 	ck_assert_uint_eq(worker.seen[2].fn, API_mpsStreamQuery);

@@ -3,18 +3,21 @@
 # What it costs. The programs are plain CUDA programs: never built with the
 # sanitizers that ours may have.
 
-BENCH_C := $(addprefix $(T)/bench/,count)
+BENCH_C := $(addprefix $(T)/bench/,clients count micro start)
 EXTRA_TESTS += $(BENCH_C)
 CHECK_PROGRAMS += tests/bench/check_instructions.py
 QUICK_PROGRAMS += tests/bench/check_instructions.py
 
+$(T)/bench/micro: $(wildcard tests/bench/micro_*.c) tests/bench/measure.c
+$(T)/bench/clients $(T)/bench/start: tests/bench/measure.c
+
 # A tail call would look like a call by the caller's caller.
-$(BENCH_C): $(T)/bench/%: tests/bench/%.c tests/bench/kernels.h $(LINKS)
+$(BENCH_C): $(T)/bench/%: tests/bench/%.c $(wildcard tests/bench/*.h) $(LINKS)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g -fno-optimize-sibling-calls \
 		$(WARN) $(if $(WERROR),-Werror) -I. -isystem $(CUDA)/include \
-		-o $@ $< -L$(LIB)/mpsshim -lcuda -lpthread
+		-o $@ $(filter %.c,$^) -L$(LIB)/mpsshim -lcuda -lpthread
 
 # After a change that has to cost more, or costs less.
 .PHONY: instructions

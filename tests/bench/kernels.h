@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels that are launched to see what a launch costs.
- * For the programs of tests/bench only. None touches memory.
+ * For the programs of tests/bench only. Only `add` touches memory.
  */
 #ifndef TESTS_BENCH_KERNELS_H
 #define TESTS_BENCH_KERNELS_H
@@ -9,7 +9,10 @@
 /* A pointer and a number: what most kernels take, over and over. */
 #define BENCH_PAIR(n) ".param .u64 p" #n ", .param .u32 q" #n
 
-/* `spin` runs for a number of nanoseconds by the device's own clock. */
+/*
+ * `spin` runs for a number of nanoseconds by the device's own clock; `add`
+ * adds to the word at an address, once however large the grid is.
+ */
 static const char bench_ptx[] =
 	".version 7.0\n"
 	".target sm_70\n"
@@ -33,6 +36,25 @@ static const char bench_ptx[] =
 	"	mov.u64 now, %globaltimer;\n"
 	"	setp.lt.u64 p, now, end;\n"
 	"	@p bra AGAIN;\n"
+	"	ret;\n"
+	"}\n"
+	".visible .entry add(.param .u64 at, .param .u32 n)\n"
+	"{\n"
+	"	.reg .pred p;\n"
+	"	.reg .u32 i, b, v;\n"
+	"	.reg .u64 a;\n"
+	"	mov.u32 i, %tid.x;\n"
+	"	mov.u32 b, %ctaid.x;\n"
+	"	or.b32 i, i, b;\n"
+	"	setp.ne.u32 p, i, 0;\n"
+	"	@p bra DONE;\n"
+	"	ld.param.u64 a, [at];\n"
+	"	cvta.to.global.u64 a, a;\n"
+	"	ld.global.u32 v, [a];\n"
+	"	ld.param.u32 i, [n];\n"
+	"	add.u32 v, v, i;\n"
+	"	st.global.u32 [a], v;\n"
+	"DONE:\n"
 	"	ret;\n"
 	"}\n";
 

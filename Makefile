@@ -172,6 +172,7 @@ help:
 	@echo 'make install         PREFIX=$(PREFIX) DESTDIR='
 	@echo 'make SAN=asan check  the tests under AddressSanitizer and UBSan;'
 	@echo '                     SAN=tsan: ThreadSanitizer'
+	@echo 'make bench           what it costs, beside native and NVIDIA MPS'
 	@echo 'make lint            formatting rules, layers, shell scripts'
 	@echo 'make coverage        line coverage of handwritten code'
 

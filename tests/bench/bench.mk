@@ -5,8 +5,8 @@
 
 BENCH_C := $(addprefix $(T)/bench/,clients count micro start)
 EXTRA_TESTS += $(BENCH_C)
-CHECK_PROGRAMS += tests/bench/check_instructions.py
-QUICK_PROGRAMS += tests/bench/check_instructions.py
+CHECK_PROGRAMS += tests/bench/check_instructions.py tests/bench/check_bench.py
+QUICK_PROGRAMS += tests/bench/check_instructions.py tests/bench/check_bench.py
 
 $(T)/bench/micro: $(wildcard tests/bench/micro_*.c) tests/bench/measure.c
 $(T)/bench/clients $(T)/bench/start: tests/bench/measure.c
@@ -23,3 +23,8 @@ $(BENCH_C): $(T)/bench/%: tests/bench/%.c $(wildcard tests/bench/*.h) $(LINKS)
 .PHONY: instructions
 instructions: all $(T)/bench/count
 	$(Q)$(CHECK_ENV) tests/bench/check_instructions.py --record
+
+# SET, MODES, TENANTS, KINDS, SECONDS, RESULTS, DRIVER, LIMIT: see bench.py.
+.PHONY: bench bench-stage
+bench: all $(BENCH_C)
+	$(Q)$(CHECK_ENV) tests/bench/bench.py

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What sharing costs: natively, under NVIDIA MPS and under mpsrun, in turn.
+
+    [NAME=VALUE...] bench.py
+
+SET      micro, tenants, memory, small (all of them: 1, 4 and 8 tenants) or
+         full (all, 1 to 128); small by default, micro where there is no GPU
+MODES    of native, mps and mpsrun, in the order to run them
+TENANTS  how many at once, for tenants: "1 4 8"; for memory "1 2 4 8"
+KINDS    of resnet, bert, tiny, mix (the first two in turn) and step (a C
+         program); "mix tiny step"
+SECONDS  that tenants are measured (4)
+RESULTS  folder for bench.csv, bench.svg and bench.txt (build/bench)
+DRIVER   cuda or soft; by default cuda where there is a GPU
+LIMIT    seconds after which what is left is left out (75 for micro, 540 for
+         small)
+
+Prints a table and writes it to RESULTS. Fails if a program failed or had a
+wrong result; a mode that is not there is left out, and said so. Whatever it
+starts has ended when it ends, by a signal too.
+"""
+import contextlib
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import chart
+import modes
+import report
+import tenants
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("MPSSHIM_BUILD",
+                                    HERE.parents[1] / "build")).resolve()
+PROGRAMS = BUILD / "tests" / "bench"
+COMMAND_LIMIT_S = 60
+SETS = ("micro", "tenants", "memory", "small", "full")
+# More clients than NVIDIA MPS takes.
+MPS_CLIENTS = 48
+
+
+def setting(name, default):
+    return os.environ.get(name) or default
+
+
+class Bench:
+    def __init__(self):
+        self.on_gpu = os.path.exists("/dev/nvidiactl")
+        self.driver = setting("DRIVER", "cuda" if self.on_gpu else "soft")
+        self.on_gpu = self.driver != "soft"
+        self.set = setting("SET", "small" if self.on_gpu else "micro")
+        if self.set not in SETS:
+            sys.exit("SET=%s: not one of %s" % (self.set, " ".join(SETS)))
+        self.seconds = float(setting("SECONDS", "4"))
+        self.results = pathlib.Path(setting("RESULTS", BUILD / "bench"))
+        limit = float(setting("LIMIT", {"micro": 75, "small": 540}.get(
+            self.set, 3600)))
+        self.end = time.monotonic() + limit
+        self.rows, self.notes = [], []
+        self.failed = False
+
+    # ---- running ------------------------------------------------------------
+
+    def remaining(self):
+        return max(0.1, self.end - time.monotonic())
+
+    def limit(self, seconds):
+        return min(seconds, self.remaining())
+
+    def note(self, what):
+        """Something went wrong: said at once and again below the table."""
+        self.failed = True
+        self.notes.append(what)
+        print("! " + what, flush=True)
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        start = time.monotonic()
+        yield
+        print("# %-40s %6.1f s" % (name, time.monotonic() - start),
+              flush=True)
+
+    @contextlib.contextmanager
+    def running(self, mode):
+        try:
+            mode.start()
+            yield
+        finally:
+            mode.stop()
+
+    def run(self, mode, clients, *command):
+        """Rows from what a program of ours prints."""
+        if self.remaining() < 1:
+            self.note("left out, no time: %s under %s" % (
+                command[0], mode.name))
+            return
+        name = " ".join(map(str, command))
+        command = [str(PROGRAMS / command[0]), *map(str, command[1:])]
+        if name.startswith("start"):
+            command += mode.prefix
+        else:
+            command = mode.prefix + command
+        process = subprocess.Popen(command, env=mode.env, text=True,
+                                   stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        try:
+            out, errors = process.communicate(
+                timeout=self.limit(COMMAND_LIMIT_S))
+            why = "exit %d" % process.returncode
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, errors = process.communicate()
+            why = "time limit"
+        finally:
+            process.kill()
+        if process.returncode:
+            said = errors.strip().splitlines() or [""]
+            self.note("%s under %s: %s: %s" % (name, mode.name, why,
+                                               said[0]))
+        # What it measured before it failed is right.
+        lines = out[:out.rfind("\n") + 1]
+        self.rows += report.parse_lines(lines, mode.name, clients)
+
+    # ---- sets ---------------------------------------------------------------
+
+    def micro(self, mode_list):
+        soft = not self.on_gpu
+        times = ["-r", 3, "-t", 50 if soft else 300]
+        for mode in mode_list:
+            with self.phase("start, %s" % mode.name):
+                for _ in range(3):
+                    with self.running(mode):
+                        self.run(mode, 1, "start", 2)
+            with self.running(mode):
+                with self.phase("calls, %s" % mode.name):
+                    # The software device is for trying it out.
+                    self.run(mode, 1, "micro", *(
+                        ["-r", 3, "-s", 50, "-m", 1] if soft else
+                        ["-m", 1024] if self.set == "full" else []))
+                with self.phase("kernels, %s" % mode.name):
+                    for n in (1, 2) if soft else (1, 8):
+                        self.run(mode, n, "clients", *times, n, "empty",
+                                 "spin")
+
+    def c_tenants(self, mode_list, count):
+        """A C program of many small kernels."""
+        for mode in mode_list:
+            if mode.name == "mps" and count > MPS_CLIENTS:
+                continue
+            with self.phase("step, %d: %s" % (count, mode.name)), \
+                    self.running(mode):
+                self.run(mode, count, "clients", "-r", tenants.WINDOWS, "-t",
+                         int(self.seconds * 1000 / tenants.WINDOWS), count,
+                         "step")
+
+    def tenants(self, mode_list, default_kinds, default_counts):
+        kinds = setting("KINDS", default_kinds).split()
+        counts = [int(n) for n in setting("TENANTS", default_counts).split()]
+        without = tenants.missing() if self.on_gpu else "needs a GPU"
+        for kind in kinds:
+            if kind != "step" and without:
+                print("left out: %s tenants: %s" % (kind, without))
+                continue
+            for n in counts:
+                if kind == "step":
+                    self.c_tenants(mode_list, n)
+                else:
+                    tenants.rates(self, mode_list, kind, n, self.seconds)
+
+    def memory(self, mode_list):
+        without = tenants.missing() if self.on_gpu else "needs a GPU"
+        if without:
+            print("left out: memory: " + without)
+            return
+        counts = [int(n) for n in setting("TENANTS", "1 2 4 8").split()]
+        tenants.memory(self, mode_list, setting("KINDS", "resnet").split()[0],
+                       counts)
+
+    def whole(self, mode_list):
+        """The sets small and full."""
+        self.micro(mode_list)
+        many = self.set == "full"
+        self.tenants(mode_list, "mix tiny step", "1 2 4 8 16" if many else
+                     "1 4 8")
+        if not os.environ.get("KINDS"):
+            if not tenants.missing() and self.on_gpu:
+                tenants.rates(self, mode_list, "bert", 1, self.seconds)
+            if many:
+                for n in (32, 64, 128):
+                    self.c_tenants(mode_list, n)
+        self.memory(mode_list)
+
+    def instructions(self):
+        with self.phase("instructions"):
+            counted = subprocess.run(
+                [sys.executable, str(HERE / "check_instructions.py"),
+                 "--print"], text=True, capture_output=True,
+                timeout=COMMAND_LIMIT_S)
+        out = counted.stdout.strip()
+        if counted.returncode == 77:
+            return ["instructions not counted: " + out]
+        if counted.returncode:
+            self.note("check_instructions.py: " + counted.stderr.strip())
+            return []
+        return ["", "Instructions of a call, as callgrind counts them:", out]
+
+    # ---- the whole ----------------------------------------------------------
+
+    def device(self):
+        if not self.on_gpu:
+            return "software device (no GPU: figures are not of one)"
+        out = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name,driver_version",
+             "--format=csv,noheader"], capture_output=True, text=True,
+            timeout=20).stdout.strip().splitlines()[0]
+        return "%s, driver %s" % tuple(out.split(", ", 1))
+
+    def choose_modes(self, work):
+        default = "mpsrun mps native" if self.set in (
+            "tenants", "memory") else "native mps mpsrun"
+        chosen = []
+        for name in setting("MODES", default).split():
+            if name not in modes.MODES:
+                sys.exit("MODES: %s: not one of %s" % (
+                    name, " ".join(modes.MODES)))
+            mode = modes.MODES[name](str(BUILD), self.driver, work)
+            if mode.missing():
+                print("left out: mode %s: %s" % (name, mode.missing()))
+            else:
+                chosen.append(mode)
+        return chosen
+
+    def run_set(self, chosen):
+        if self.set == "micro":
+            self.micro(chosen)
+        elif self.set == "tenants":
+            self.tenants(chosen, "mix tiny step", "1 4 8")
+        elif self.set == "memory":
+            self.memory(chosen)
+        else:
+            self.whole(chosen)
+
+    def main(self):
+        names = ("SET", "MODES", "TENANTS", "KINDS", "SECONDS", "DRIVER",
+                 "LIMIT", "MPSSHIM_PERF", "MPSSHIM_LANES")
+        given = ["%s=%s" % (n, shlex.quote(os.environ[n])) for n in names
+                 if os.environ.get(n)]
+        device = "%s, %d cores" % (self.device(), os.cpu_count())
+        head = [" ".join(["$", *given, "make bench"]), device]
+        print("\n".join(head), flush=True)
+        with tempfile.TemporaryDirectory(prefix="mpsshim-bench.") as work:
+            chosen = self.choose_modes(work)
+            try:
+                self.run_set(chosen)
+            except SystemExit as e:
+                self.note("ended by signal %d" % (e.code - 128))
+            finally:
+                for mode in chosen:
+                    mode.stop()
+        extra = [] if self.on_gpu else self.instructions()
+        text = [*head, "", *report.table(self.rows, self.on_gpu), *extra,
+                *("! " + n for n in self.notes)]
+        print("\n".join(text[2:]))
+        self.results.mkdir(parents=True, exist_ok=True)
+        (self.results / "bench.txt").write_text("\n".join(text) + "\n")
+        report.write_csv(self.results / "bench.csv", self.rows, device)
+        (self.results / "bench.svg").write_text(chart.svg(self.rows, device))
+        print("wrote bench.txt, bench.csv and bench.svg in", self.results)
+        return 1 if self.failed else 0
+
+
+def leave(number, _frame):
+    """Ends by an exception: every mode is stopped, and what has been measured
+    is reported."""
+    for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(n, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(n, leave)
+    sys.exit(Bench().main())

@@ -36,6 +36,11 @@ struct wkr_pending {
 	struct wkr_pending *next;
 	enum wkr_scope scope;
 	const void *object; /* stream, group or record */
+	/* Of a record, when it is known: it is done when that stream's
+	 * operations up to this one have retired. */
+	const struct wkr_stream *stream;
+	uint64_t operation;
+	bool by_word; /* a word tells of just these operations */
 	uint64_t seq;	    /* of the call */
 	uint64_t until;	    /* frames up to this must retire */
 	uint32_t slot, fn;
@@ -72,6 +77,10 @@ CUresult wkr_defer(struct wkr_call *call, enum wkr_scope scope,
 /* The same for what frames up to `until` have put there. */
 CUresult wkr_defer_until(struct wkr_call *call, enum wkr_scope scope,
 			 const void *object, uint64_t until);
+/* The same for a record of an event; stream, if that is known: where it is the
+ * operation of that number. */
+CUresult wkr_defer_event(struct wkr_call *call, struct wkr_record *record,
+			 struct wkr_stream *stream, uint64_t operation);
 /* Answer what has come true. */
 void wkr_pending_poll(struct wkr_client *client);
 void wkr_pending_drop(struct wkr_client *client);

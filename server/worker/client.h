@@ -58,6 +58,8 @@ struct wkr_client {
 	const char *parked; /* what it waits for, or NULL */
 
 	struct wkr_stream *streams;
+	struct wkr_stream *busy;     /* fence.c: next_busy links */
+	unsigned dying;		     /* destroyed streams in the list */
 	struct wkr_group *groups;
 	struct wkr_pending *pending; /* oldest first */
 	struct wkr_grave *graves;

@@ -155,6 +155,9 @@ wkr_mpsEventRecord(struct wkr_call *call, uint64_t event, uint64_t stream,
 		return r;
 	e->recorded = true;
 	wkr_stream_end(call, s, false);
+	/* The record of one that a graph has may be the graph's. */
+	e->stream = e->fixed || e->shared ? 0 : stream;
+	e->operation = s->issued;
 	return CUDA_SUCCESS;
 }
 
@@ -182,6 +185,19 @@ wait_for_issue(struct wkr_client *client)
 	return WKR_AGAIN;
 }
 
+/* The stream of its last record, if that says all about it. */
+static struct wkr_stream *
+stream_of(struct wkr_client *client, const struct wkr_event *e)
+{
+	return e->stream ? wkr_get(client, HANDLE_STREAM, e->stream) : NULL;
+}
+
+static bool
+is_retired(const struct wkr_event *e, const struct wkr_stream *s)
+{
+	return s && s->retired >= e->operation;
+}
+
 CUresult
 wkr_mpsEventQuery(struct wkr_call *call, uint64_t event)
 {
@@ -193,6 +209,8 @@ wkr_mpsEventQuery(struct wkr_call *call, uint64_t event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (wkr_event_is_behind(call->client, e))
 		return CUDA_ERROR_NOT_READY;
+	if (is_retired(e, stream_of(call->client, e)))
+		return CUDA_SUCCESS;
 	r = last_record(e, &record);
 	if (record)
 		r = wkr_ok(wkr.drv.cuEventQuery(record->event));
@@ -213,7 +231,8 @@ wkr_mpsEventSync(struct wkr_call *call, uint64_t event)
 	if (r == CUDA_ERROR_NOT_READY)
 		return wait_for_issue(call->client);
 	if (record)
-		r = wkr_defer(call, WKR_OF_RECORD, record);
+		r = wkr_defer_event(call, record, stream_of(call->client, e),
+				    e->operation);
 	wkr_record_unref(record);
 	return r;
 }

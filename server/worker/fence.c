@@ -16,12 +16,21 @@
  * event record alone (64 of them: 0.04 ms). So fences are not what the limit
  * on active streams is there for.
  *
+ * Who waits for what the stream has now gets a word (word.h) behind it at
+ * once, if there is one and no crowd: the wait then ends with a look at
+ * memory. What stands before a word that has come has retired with it.
+ *
+ * The driver is asked about a stream at every turn only when somebody waits
+ * for it and there is no word. Otherwise it is asked now and then: when work
+ * has retired that nobody waits for, and whether the device has faulted, in
+ * which case no word ever comes.
+ *
  * A record takes none of a stream's places in the driver either (5,000 are
  * accepted behind a kernel, and 1,021 pairs of launch and record); counting
  * a fence as one is on the safe side. Its price is the call. The n-th
  * operation gets one when half of n, or FENCE_EVERY, have come since the
- * last. Who waits for what the stream has now gets one at the next operation
- * whatever the distance, or would wait for later work too.
+ * last. Who waits without a word gets one at the next operation whatever the
+ * distance, or would wait for later work too.
  *
  * With more active streams than queues a stream gets one operation at a time
  * (stream.c), and there is no fence at all.
@@ -32,9 +41,14 @@
 #include "server/worker/call.h"
 #include "server/worker/lane.h"
 #include "server/worker/overlap.h"
+#include "server/worker/word.h"
 
 /* Operations between two fences, at most. */
 #define FENCE_EVERY 256u
+/* Between two questions about a stream for which nobody waits, and about one
+ * that will write a word. */
+#define ASK_EVERY_NS UINT64_C(10000)
+#define ASK_WATCHED_NS UINT64_C(200000)
 
 struct wkr_fence *
 wkr_fence_take(struct wkr_lane *lane)
@@ -62,22 +76,36 @@ wkr_fence_give(struct wkr_lane *lane, struct wkr_fence *fence)
 	lane->fences = fence;
 }
 
-static void
-put_fence(struct wkr_stream *stream)
+static CUresult
+issue_fence(struct wkr_stream *stream, struct wkr_fence *fence, bool word)
+{
+	fence->value = 0;
+	if (!word)
+		return wkr_ok(wkr.drv.cuEventRecord(fence->event,
+						    stream->native));
+	fence->value = ++stream->word->last;
+	return wkr_ok(wkr.drv.cuStreamWriteValue64_v2(
+		stream->native, stream->word->device, fence->value,
+		CU_STREAM_WRITE_VALUE_DEFAULT));
+}
+
+/* False: there is none; tried again at the next operation. */
+static bool
+put_fence(struct wkr_stream *stream, bool word)
 {
 	struct wkr_lane *lane = stream->client->lane;
 	struct wkr_fence *fence = wkr_fence_take(lane);
 
 	if (!fence)
-		return; /* tried again at the next operation */
-	if (wkr_ok(wkr.drv.cuEventRecord(fence->event, stream->native)) !=
-	    CUDA_SUCCESS) {
+		return false;
+	if (issue_fence(stream, fence, word) != CUDA_SUCCESS) {
 		wkr_fence_give(lane, fence);
-		return;
+		return false;
 	}
+	stream->entries += word ? 2 : 1;
 	fence->next = NULL;
 	fence->operations = stream->fenced = stream->issued;
-	fence->entries = ++stream->entries;
+	fence->entries = stream->entries;
 	fence->first_seq = stream->first_seq;
 	fence->since_ns = stream->since_ns;
 	fence->launches = stream->launches;
@@ -88,6 +116,7 @@ put_fence(struct wkr_stream *stream)
 	else
 		stream->head = fence;
 	stream->tail = fence;
+	return true;
 }
 
 void
@@ -98,7 +127,7 @@ wkr_stream_part(struct wkr_stream *stream)
 
 	if (bare && (stream->waited || bare >= FENCE_EVERY ||
 		     (stream->turned && bare >= all / 2)))
-		put_fence(stream);
+		put_fence(stream, false);
 }
 
 void
@@ -107,10 +136,29 @@ wkr_stream_fence(struct wkr_stream *stream)
 	stream->waited = stream->fenced != stream->issued;
 }
 
+/* A word takes a place: the driver must not be made to wait for one. */
+static bool
+can_write(const struct wkr_stream *stream)
+{
+	return stream->word && !wkr_is_crowded() &&
+	       stream->entries - stream->entries_retired < WKR_CREDIT;
+}
+
+void
+wkr_stream_watch(struct wkr_stream *stream)
+{
+	if (stream->fenced == stream->issued)
+		return;
+	if (can_write(stream) && put_fence(stream, true))
+		stream->asked_ns = wkr_now_ns();
+	else
+		wkr_stream_fence(stream);
+}
+
 void
 wkr_client_fence(struct wkr_client *client)
 {
-	for (struct wkr_stream *s = client->streams; s; s = s->next)
+	for (struct wkr_stream *s = client->busy; s; s = s->next_busy)
 		s->turned = s->fenced != s->issued;
 }
 
@@ -146,55 +194,135 @@ fence_retired(struct wkr_stream *stream, struct wkr_fence *fence)
 		stream->tail = NULL;
 	stream->retired = fence->operations;
 	stream->entries_retired = fence->entries;
-	atomic_fetch_sub(&client->unretired_launches, fence->launches);
+	wkr_count(&client->unretired_launches, -fence->launches);
 	wkr_fence_give(client->lane, fence);
 }
 
+/* Everything but that it is no longer one of the active. */
 static void
 all_retired(struct wkr_stream *stream)
 {
+	while (stream->head)
+		fence_retired(stream, stream->head);
 	stream->retired = stream->fenced = stream->issued;
 	stream->entries_retired = stream->entries;
-	atomic_fetch_sub(&stream->client->unretired_launches,
-			 stream->launches);
+	wkr_count(&stream->client->unretired_launches, -stream->launches);
 	stream->launches = 0;
+}
+
+static void
+went_idle(struct wkr_stream *stream)
+{
+	stream->entries_retired = stream->entries;
 	stream->turned = stream->waited = false;
 	atomic_fetch_sub(&wkr.active_streams, 1);
 }
 
+/* Whatever stands before a word that has come. */
 static bool
-stream_poll(struct wkr_stream *stream)
+read_word(struct wkr_stream *stream)
+{
+	struct wkr_word *word = stream->word;
+	struct wkr_fence *last = NULL;
+	uint64_t seen;
+
+	if (!word || word->seen == word->last)
+		return false;
+	/* Acquire: what the stream did before is seen after it (partner: the
+	 * memory barrier of the stream's write). */
+	seen = atomic_load_explicit(word->at, memory_order_acquire);
+	if (seen == word->seen)
+		return false;
+	word->seen = seen;
+	for (struct wkr_fence *f = stream->head; f; f = f->next)
+		if (f->value && f->value <= seen)
+			last = f;
+	if (!last)
+		return false;
+	while (stream->head != last)
+		fence_retired(stream, stream->head);
+	fence_retired(stream, last);
+	return true;
+}
+
+/* The driver's own word for it. */
+static bool
+ask(struct wkr_stream *stream)
 {
 	bool any = false;
 
-	while (stream->head &&
+	stream->asked_ns = stream->client->lane->now_ns;
+	while (stream->head && !stream->head->value &&
 	       wkr_ok(wkr.drv.cuEventQuery(stream->head->event)) ==
 		       CUDA_SUCCESS) {
 		fence_retired(stream, stream->head);
 		any = true;
 	}
-	/* Idle behind a fence: the operation that it came before has failed. */
-	if (!stream->head &&
-	    (wkr_stream_is_idle(stream) ||
-	     wkr_ok(wkr.drv.cuStreamQuery(stream->native)) == CUDA_SUCCESS)) {
+	/* With an event in front it is known to be busy. */
+	if ((!stream->head || stream->head->value) &&
+	    !wkr_stream_is_idle(stream) &&
+	    wkr_ok(wkr.drv.cuStreamQuery(stream->native)) == CUDA_SUCCESS) {
 		all_retired(stream);
 		any = true;
 	}
-	if (any)
-		stream->retired_ns = wkr_now_ns();
-	if (any && stream->brackets)
-		wkr_brackets_collect(stream);
 	return any;
+}
+
+static bool
+is_due(const struct wkr_stream *stream, bool waited)
+{
+	bool watched = stream->tail && stream->tail->value;
+	uint64_t now = stream->client->lane->now_ns;
+
+	/* A clock that was read before the stream's own time. */
+	if (now < stream->asked_ns)
+		return waited && !watched;
+	return now - stream->asked_ns >= (watched  ? ASK_WATCHED_NS :
+					  waited ? 0 :
+						   ASK_EVERY_NS);
+}
+
+static bool
+stream_poll(struct wkr_stream *stream, bool waited)
+{
+	bool any = read_word(stream);
+
+	if (!any && is_due(stream, waited))
+		any = ask(stream);
+	if (!any)
+		return false;
+	stream->retired_ns = wkr_now_ns();
+	if (stream->brackets)
+		wkr_brackets_collect(stream);
+	if (wkr_stream_is_idle(stream))
+		went_idle(stream);
+	return true;
+}
+
+/* Does anything of the client go on only when something has retired? */
+static bool
+is_waiting(const struct wkr_client *client)
+{
+	return client->pending || client->held || client->gone ||
+	       client->graves || wkr_is_behind(client);
 }
 
 bool
 wkr_client_poll(struct wkr_client *client)
 {
-	bool any = false;
+	struct wkr_stream **link = &client->busy, *s;
+	bool waited = is_waiting(client), any = false;
 
-	for (struct wkr_stream *s = client->streams; s; s = s->next)
+	while ((s = *link)) {
 		if (!wkr_stream_is_idle(s))
-			any |= stream_poll(s);
+			any |= stream_poll(s, waited);
+		if (!wkr_stream_is_idle(s) || s->host_seq) {
+			link = &s->next_busy;
+			continue;
+		}
+		*link = s->next_busy;
+		s->busy = false;
+	}
 	return any;
 }
 
@@ -207,7 +335,7 @@ wkr_client_publish(struct wkr_client *client)
 
 	if (behind)
 		retired = behind - 1;
-	for (struct wkr_stream *s = client->streams; s; s = s->next) {
+	for (struct wkr_stream *s = client->busy; s; s = s->next_busy) {
 		uint64_t oldest = wkr_stream_oldest(s),
 			 ns = running_since_ns(s);
 
@@ -218,10 +346,12 @@ wkr_client_publish(struct wkr_client *client)
 		if (ns && (!since || ns < since))
 			since = ns;
 	}
-	atomic_store(&client->oldest_ns, since);
-	if (retired == atomic_load(&client->retired))
+	/* Relaxed: who looks for old work may see it a little later. */
+	atomic_store_explicit(&client->oldest_ns, since, memory_order_relaxed);
+	if (retired == atomic_load_explicit(&client->retired,
+					    memory_order_relaxed))
 		return;
-	atomic_store(&client->retired, retired);
+	atomic_store_explicit(&client->retired, retired, memory_order_release);
 	/* Release: results in staging and pinned memory are the client's
 	 * once it sees this (partner: its acquire). */
 	atomic_store_explicit(&page->retired, retired, memory_order_release);

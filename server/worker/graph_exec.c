@@ -122,7 +122,7 @@ wkr_mpsGraphLaunch(struct wkr_call *call, uint64_t graph, uint64_t stream)
 	if (r != CUDA_SUCCESS)
 		return r;
 	wkr_stream_end(call, s, true);
-	atomic_fetch_add_explicit(&client->launches, 1, memory_order_relaxed);
+	wkr_count(&client->launches, 1);
 	return CUDA_SUCCESS;
 }
 

@@ -157,6 +157,7 @@ wkr_node_event(struct wkr_call *call, uint64_t event, struct wkr_needs *needs)
 	 * the client's event never goes to another one. */
 	e->fixed = true;
 	e->recorded = true;
+	e->stream = 0;
 	e->record->refs++;
 	needs->record = e->record;
 	return CUDA_SUCCESS;

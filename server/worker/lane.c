@@ -235,8 +235,7 @@ serve_ring(struct wkr_client *client, struct ring *ring, bool ordered)
 		if (!do_frame(client, lane->frame, size, ordered))
 			break;
 	}
-	atomic_fetch_add_explicit(&client->ring_frames, n,
-				  memory_order_relaxed);
+	wkr_count(&client->ring_frames, n);
 	return n > 0;
 }
 
@@ -264,8 +263,7 @@ serve_reader(struct wkr_client *client)
 			 header.size + (uint32_t)sizeof(header),
 			 header.lane == 0);
 	}
-	atomic_fetch_add_explicit(&client->socket_frames, n,
-				  memory_order_relaxed);
+	wkr_count(&client->socket_frames, n);
 	return n > 0;
 }
 
@@ -455,21 +453,22 @@ static void *
 lane_thread(void *arg)
 {
 	struct wkr_lane *lane = arg;
-	uint64_t last = wkr_now_ns();
+	uint64_t last;
 
 	pthread_setname_np(pthread_self(), "wkr_lane");
 	wkr_thread_begin();
 	wkr_ok(wkr.drv.cuStreamCreate(&lane->flush, CU_STREAM_NON_BLOCKING));
+	last = lane->now_ns = wkr_now_ns();
 	for (uint32_t turn = 0;; turn++) {
 		bool any = serve_all(lane);
-		uint64_t now = wkr_now_ns();
 
+		lane->now_ns = wkr_now_ns();
 		if (!any)
-			any = rest(lane, now - last);
+			any = rest(lane, lane->now_ns - last);
 		else if (turn % LOOK_EVERY == 0)
 			look(lane, 0);
 		if (any)
-			last = now;
+			last = lane->now_ns;
 	}
 	return NULL;
 }

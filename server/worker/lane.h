@@ -28,6 +28,7 @@ struct wkr_lane {
 	uint8_t *arena;
 	CUstream flush;		  /* has never any work (print.c) */
 	struct wkr_fence *fences; /* unused ones */
+	uint64_t now_ns;	  /* when its turn began */
 	_Atomic unsigned nclients;
 	pthread_mutex_t lock; /* guards notes */
 	struct wkr_note *notes, **notes_end;

@@ -50,6 +50,7 @@ translate_event(struct wkr_call *call, CUevent *event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	*event = e->native;
 	e->recorded = true;
+	e->stream = 0;
 	return CUDA_SUCCESS;
 }
 
@@ -158,8 +159,7 @@ issue(struct wkr_call *call, struct wkr_launch *launch,
 	if (r != CUDA_SUCCESS)
 		return r;
 	wkr_stream_end(call, s, true);
-	atomic_fetch_add_explicit(&call->client->launches, 1,
-				  memory_order_relaxed);
+	wkr_count(&call->client->launches, 1);
 	return CUDA_SUCCESS;
 }
 

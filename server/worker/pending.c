@@ -40,16 +40,26 @@ covers(enum wkr_scope scope, const void *object,
 	return false;
 }
 
+/* Where the stream writes a word right behind the record there is nothing to
+ * ask: a fault is found by those who look after the stream. */
+static bool
+record_reached(const struct wkr_pending *p)
+{
+	const struct wkr_record *record = p->object;
+	const struct wkr_stream *s = p->stream;
+
+	if (s && s->retired >= p->operation)
+		return true;
+	return !p->by_word &&
+	       wkr_ok(wkr.drv.cuEventQuery(record->event)) !=
+		       CUDA_ERROR_NOT_READY;
+}
+
 static bool
 is_reached(struct wkr_client *client, enum wkr_scope scope, const void *object,
 	   uint64_t seq)
 {
-	const struct wkr_record *record = object;
-
-	if (scope == WKR_OF_RECORD)
-		return wkr_ok(wkr.drv.cuEventQuery(record->event)) !=
-		       CUDA_ERROR_NOT_READY;
-	for (struct wkr_stream *s = client->streams; s; s = s->next)
+	for (struct wkr_stream *s = client->busy; s; s = s->next_busy)
 		if (covers(scope, object, s) && !stream_reached(s, seq))
 			return false;
 	return true;
@@ -88,33 +98,62 @@ wkr_defer(struct wkr_call *call, enum wkr_scope scope, const void *object)
 	return wkr_defer_until(call, scope, object, call->seq);
 }
 
-CUresult
-wkr_defer_until(struct wkr_call *call, enum wkr_scope scope,
-		const void *object, uint64_t until)
+static CUresult
+add_pending(struct wkr_call *call, const struct wkr_pending *what)
 {
-	struct wkr_client *client = call->client;
-	struct wkr_pending *p, **end = &client->pending;
+	struct wkr_pending *p = malloc(sizeof(*p)),
+			   **end = &call->client->pending;
 
-	for (struct wkr_stream *s = client->streams; s; s = s->next)
-		if (covers(scope, object, s))
-			wkr_stream_fence(s);
-	p = calloc(1, sizeof(*p));
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*p = (struct wkr_pending){
-		.scope = scope,
-		.object = object,
-		.seq = call->seq,
-		.until = until,
-		.slot = call->slot,
-		.fn = call->fn,
-	};
-	if (scope == WKR_OF_RECORD)
-		((struct wkr_record *)object)->refs++;
+	*p = *what;
+	p->seq = call->seq;
+	p->slot = call->slot;
+	p->fn = call->fn;
 	while (*end)
 		end = &(*end)->next;
 	*end = p;
 	return WKR_DEFERRED;
+}
+
+CUresult
+wkr_defer_until(struct wkr_call *call, enum wkr_scope scope,
+		const void *object, uint64_t until)
+{
+	struct wkr_pending p = {
+		.scope = scope,
+		.object = object,
+		.until = until,
+	};
+
+	for (struct wkr_stream *s = call->client->busy; s; s = s->next_busy)
+		if (covers(scope, object, s))
+			wkr_stream_watch(s);
+	return add_pending(call, &p);
+}
+
+CUresult
+wkr_defer_event(struct wkr_call *call, struct wkr_record *record,
+		struct wkr_stream *stream, uint64_t operation)
+{
+	struct wkr_pending p = {
+		.scope = WKR_OF_RECORD,
+		.object = record,
+		.stream = stream,
+		.operation = operation,
+	};
+	CUresult r;
+
+	/* What has come since must not be waited for. */
+	if (stream && stream->issued == operation)
+		wkr_stream_watch(stream);
+	p.by_word = stream && stream->tail && stream->tail->value &&
+		    stream->tail->operations == operation;
+	r = add_pending(call, &p);
+
+	if (r == WKR_DEFERRED)
+		record->refs++;
+	return r;
 }
 
 static void
@@ -131,7 +170,10 @@ wkr_pending_poll(struct wkr_client *client)
 	struct wkr_pending **link = &client->pending, *p;
 
 	while ((p = *link)) {
-		if (!is_reached(client, p->scope, p->object, p->until)) {
+		if (p->scope == WKR_OF_RECORD
+			    ? !record_reached(p)
+			    : !is_reached(client, p->scope, p->object,
+					  p->until)) {
 			link = &p->next;
 			continue;
 		}

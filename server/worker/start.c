@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/worker/word.h"
 #include "server/worker/worker.h"
 
 struct wkr wkr = {
@@ -225,5 +226,6 @@ wkr_start(char *message, size_t size)
 		return r;
 	wkr_windows_reserve();
 	ask_device();
+	wkr_words_start();
 	return CUDA_SUCCESS;
 }

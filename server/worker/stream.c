@@ -11,6 +11,7 @@
 #include "server/worker/call.h"
 #include "server/worker/lane.h"
 #include "server/worker/overlap.h"
+#include "server/worker/word.h"
 
 struct wkr_group *
 wkr_group_find(struct wkr_client *client, uint64_t context)
@@ -82,9 +83,12 @@ make_native(struct wkr_stream *s)
 		return CUDA_SUCCESS;
 	r = wkr_ok(wkr.drv.cuStreamCreateWithPriority(
 		&s->native, CU_STREAM_NON_BLOCKING, s->priority));
-	if (r == CUDA_SUCCESS && wkr.soft)
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (wkr.soft)
 		wkr.soft->set_stream_tag(s->native, s->client->id);
-	return r;
+	s->word = wkr_word_take();
+	return CUDA_SUCCESS;
 }
 
 static void
@@ -96,6 +100,7 @@ mark_destroyed(struct wkr_stream *s)
 	handle_remove(client->table, HANDLE_STREAM, s->handle);
 	pthread_mutex_unlock(&client->lock);
 	s->destroyed = true;
+	client->dying++;
 	if (s->group->legacy == s)
 		s->group->legacy = NULL;
 }
@@ -134,6 +139,7 @@ stream_free(struct wkr_stream *s)
 		wkr_brackets_drop(s);
 	if (s->native)
 		wkr_ok(wkr.drv.cuStreamDestroy_v2(s->native));
+	wkr_word_give(s->word);
 	free(s);
 }
 
@@ -165,12 +171,13 @@ wkr_streams_reap(struct wkr_client *client)
 	struct wkr_stream **link = &client->streams, *s;
 	bool any = false;
 
-	while ((s = *link)) {
-		if (!s->destroyed || !wkr_stream_is_idle(s) || s->host_seq) {
+	while (client->dying && (s = *link)) {
+		if (!s->destroyed || s->busy) {
 			link = &s->next;
 			continue;
 		}
 		*link = s->next;
+		client->dying--;
 		stream_free(s);
 		any = true;
 	}
@@ -290,20 +297,33 @@ wkr_stream_begin(struct wkr_call *call, struct wkr_stream *s)
 }
 
 void
+wkr_stream_is_used(struct wkr_stream *s)
+{
+	if (s->busy)
+		return;
+	s->busy = true;
+	s->next_busy = s->client->busy;
+	s->client->busy = s;
+}
+
+void
 wkr_stream_end(struct wkr_call *call, struct wkr_stream *s, bool launch)
 {
-	if (wkr_stream_is_idle(s))
-		atomic_fetch_add(&wkr.active_streams, 1);
 	if (s->fenced == s->issued) {
 		s->first_seq = call->seq;
 		s->since_ns = wkr_now_ns();
+	}
+	if (wkr_stream_is_idle(s)) {
+		atomic_fetch_add(&wkr.active_streams, 1);
+		s->asked_ns = s->since_ns;
+		wkr_stream_is_used(s);
 	}
 	s->issued++;
 	/* A copy or the like may take more than its own place. */
 	s->entries += launch ? 1 : 2;
 	if (launch) {
 		s->launches++;
-		atomic_fetch_add(&call->client->unretired_launches, 1);
+		wkr_count(&call->client->unretired_launches, 1);
 	}
 }
 

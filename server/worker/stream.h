@@ -33,10 +33,11 @@ enum wkr_stream_kind {
 	WKR_STREAM_KINDS
 };
 
-/* An event behind some operations: they have retired when it has. */
+/* Something behind some operations: they have retired when it has. */
 struct wkr_fence {
 	struct wkr_fence *next;
 	CUevent event;
+	uint64_t value;	     /* of the stream's word; 0: the event */
 	uint64_t operations; /* of the stream, up to here */
 	uint64_t entries;    /* likewise, this one included */
 	uint64_t first_seq;  /* of the oldest frame it covers */
@@ -55,9 +56,12 @@ struct wkr_stream {
 	CUstream native; /* first member (struct wkr_object); NULL
 			  * until the first operation */
 	struct wkr_stream *next;
+	struct wkr_stream *next_busy; /* of the client's busy ones */
 	struct wkr_client *client;
 	struct wkr_group *group;
+	struct wkr_word *word; /* or NULL */
 	uint64_t handle;
+	bool busy; /* has unretired work or is held, or had a turn ago */
 	enum wkr_stream_kind kind;
 	int priority;
 	bool destroyed;			  /* by the client: ends when drained */
@@ -68,6 +72,7 @@ struct wkr_stream {
 	bool turned; /* what is not fenced is of an earlier turn */
 	bool waited; /* or somebody waits for it */
 	uint64_t retired_ns; /* when something retired last */
+	uint64_t asked_ns;   /* when the driver was asked about it last */
 	uint64_t host_seq;   /* of the host function that holds it, or 0 */
 	uint64_t behind;     /* backlog.c */
 	struct wkr_fence *head, *tail;
@@ -91,6 +96,9 @@ struct wkr_event {
 	uint32_t announced;  /* records of it in the backlog */
 	unsigned flags;
 	bool recorded;
+	uint64_t stream;    /* of the last cuEventRecord; 0: not known, or
+			     * recorded otherwise since */
+	uint64_t operation; /* of that stream: done when it has retired */
 	bool fixed;	 /* a graph has it: always the same record */
 	uint64_t behind; /* backlog.c */
 };
@@ -103,6 +111,8 @@ bool wkr_is_crowded(void);
 CUresult wkr_stream_begin(struct wkr_call *call, struct wkr_stream *stream);
 void wkr_stream_end(struct wkr_call *call, struct wkr_stream *stream,
 		    bool launch);
+/* It has work, or a host function. */
+void wkr_stream_is_used(struct wkr_stream *stream);
 /* Sequence number of the oldest unretired frame; 0 when there is none. */
 uint64_t wkr_stream_oldest(const struct wkr_stream *stream);
 static inline bool
@@ -113,8 +123,10 @@ wkr_stream_is_idle(const struct wkr_stream *stream)
 
 /* fence.c. Before the stream's next operation: a fence if one is due. */
 void wkr_stream_part(struct wkr_stream *stream);
-/* Somebody waits for what the stream has: what comes next is kept apart. */
+/* What the stream has is to be known apart from what comes next. */
 void wkr_stream_fence(struct wkr_stream *stream);
+/* The same, and somebody waits for it. */
+void wkr_stream_watch(struct wkr_stream *stream);
 /* See what has retired; true when something has. */
 bool wkr_client_poll(struct wkr_client *client);
 /* At the end of a turn: what comes next is of another one. */

@@ -99,4 +99,14 @@ _Noreturn void wkr_leave(int status);
 
 uint64_t wkr_now_ns(void);
 
+/* Add to a figure that one thread writes and others read. */
+static inline void
+wkr_count(_Atomic uint64_t *figure, uint64_t n)
+{
+	atomic_store_explicit(
+		figure,
+		atomic_load_explicit(figure, memory_order_relaxed) + n,
+		memory_order_relaxed);
+}
+
 #endif

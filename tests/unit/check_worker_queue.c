@@ -30,16 +30,29 @@ address(unsigned word)
 }
 
 static void
-setup(void)
+begin(const char *const *environment)
 {
-	static const char *const lanes[] = {"MPSSHIM_LANES=2", NULL};
 	void *map;
 
-	rig_start(&rig, lanes);
+	rig_start(&rig, environment);
 	ck_assert_uint_eq(rig.ready->worker_ready->status, 0);
 	user_start(&rig, &one, 1);
 	ck_assert_uint_eq(rig_host(&one.c, 1, rig.host_base, 4096, &map), 0);
 	words = map;
+}
+
+static void
+setup(void)
+{
+	begin((const char *const[]){"MPSSHIM_LANES=2", NULL});
+}
+
+/* The driver is asked for everything. */
+static void
+setup_no_word(void)
+{
+	begin((const char *const[]){"MPSSHIM_LANES=2",
+				    "MPSSHIM_PERF=no_pin,no_word", NULL});
 }
 
 static void
@@ -191,6 +204,132 @@ START_TEST(wait_for_a_stream_is_not_for_later_work)
 			 CUDA_ERROR_NOT_READY);
 	words[GO_LATER] = 1;
 	ck_assert_int_eq(sync_stream(&one, stream), 0);
+}
+END_TEST
+
+static uint64_t
+make_event(struct user *u)
+{
+	uint64_t event = rig_mint(&u->c, HANDLE_EVENT);
+	const uint64_t *p = &event;
+	uint32_t flags = 0;
+
+	rig_post(&u->c, API_mpsEventCreate, (void *[]){&p, &flags});
+	return event;
+}
+
+static void
+record(struct user *u, uint64_t event, uint64_t stream)
+{
+	uint32_t flags = 0;
+
+	rig_post(&u->c, API_mpsEventRecord,
+		 (void *[]){&event, &stream, &flags});
+}
+
+START_TEST(wait_for_an_event_is_not_for_later_work)
+{
+	uint64_t stream = one.stream[0], event = make_event(&one);
+	void *argv[] = {&event};
+
+	spin(&one, stream, GO);
+	record(&one, event, stream);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsEventQuery, argv),
+			 CUDA_ERROR_NOT_READY);
+	rig_call_begin(&one.c, API_mpsEventSync, argv);
+	end_turn(&one);
+	spin(&one, stream, GO_LATER);
+	end_turn(&one);
+	words[GO] = 1;
+	ck_assert_int_eq(rig_call_end(&one.c, API_mpsEventSync, argv), 0);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsEventQuery, argv), 0);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsStreamQuery,
+				  (void *[]){&stream}),
+			 CUDA_ERROR_NOT_READY);
+	words[GO_LATER] = 1;
+	ck_assert_int_eq(sync_stream(&one, stream), 0);
+}
+END_TEST
+
+/* Somebody else waits for what comes later, and a word stands behind that. */
+START_TEST(wait_for_an_event_is_not_for_another_wait)
+{
+	uint64_t stream = one.stream[0], event = make_event(&one);
+	void *argv[] = {&event};
+
+	spin(&one, stream, GO);
+	record(&one, event, stream);
+	spin(&one, stream, GO_LATER);
+	rig_post(&one.c, API_mpsStreamSync, (void *[]){&stream});
+	rig_call_begin(&one.c, API_mpsEventSync, argv);
+	end_turn(&one);
+	words[GO] = 1;
+	ck_assert_int_eq(rig_call_end(&one.c, API_mpsEventSync, argv), 0);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsStreamQuery,
+				  (void *[]){&stream}),
+			 CUDA_ERROR_NOT_READY);
+	words[GO_LATER] = 1;
+	ck_assert_int_eq(sync_stream(&one, stream), 0);
+}
+END_TEST
+
+START_TEST(event_of_a_destroyed_stream_is_waited_for)
+{
+	uint64_t stream = one.stream[0], event = make_event(&one), again;
+	void *argv[] = {&event};
+
+	spin(&one, stream, GO);
+	record(&one, event, stream);
+	rig_post(&one.c, API_mpsStreamDestroy, (void *[]){&stream});
+	user_stream(&one, &again, NON_BLOCKING);
+	bump(&one, again);
+	ck_assert_int_eq(sync_stream(&one, again), 0);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsEventQuery, argv),
+			 CUDA_ERROR_NOT_READY);
+	rig_call_begin(&one.c, API_mpsEventSync, argv);
+	end_turn(&one);
+	words[GO] = 1;
+	ck_assert_int_eq(rig_call_end(&one.c, API_mpsEventSync, argv), 0);
+}
+END_TEST
+
+/* The next record of an event says nothing about this one's stream. */
+START_TEST(event_is_where_it_was_recorded_last)
+{
+	uint64_t event = make_event(&one);
+	void *argv[] = {&event};
+
+	bump(&one, one.stream[0]);
+	record(&one, event, one.stream[0]);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsEventSync, argv), 0);
+	spin(&one, one.stream[1], GO);
+	record(&one, event, one.stream[1]);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsEventQuery, argv),
+			 CUDA_ERROR_NOT_READY);
+	words[GO] = 1;
+	ck_assert_int_eq(rig_call(&one.c, API_mpsEventSync, argv), 0);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsEventQuery, argv), 0);
+}
+END_TEST
+
+/* Waits of many threads: each takes places in the stream. */
+START_TEST(waits_fill_no_stream)
+{
+	uint64_t stream = one.stream[0];
+	const int waits = 1500;
+
+	user_start(&rig, &many[0], 10);
+	spin(&one, stream, GO);
+	for (int i = 0; i < waits; i++) {
+		bump(&one, stream);
+		rig_post(&one.c, API_mpsStreamSync, (void *[]){&stream});
+	}
+	bump(&many[0], many[0].stream[0]);
+	ck_assert_int_eq(sync_stream(&many[0], many[0].stream[0]), 0);
+	ck_assert_uint_eq(words[COUNT], 1);
+	words[GO] = 1;
+	ck_assert_int_eq(sync_stream(&one, stream), 0);
+	ck_assert_uint_eq(words[COUNT], 1 + waits);
 }
 END_TEST
 
@@ -351,6 +490,11 @@ main(void)
 		what_comes_second_in_a_crowd_holds_up_nobody_else,
 		legacy_order_and_events_hold_in_a_crowd,
 		wait_for_a_stream_is_not_for_later_work,
+		wait_for_an_event_is_not_for_later_work,
+		wait_for_an_event_is_not_for_another_wait,
+		event_of_a_destroyed_stream_is_waited_for,
+		event_is_where_it_was_recorded_last,
+		waits_fill_no_stream,
 		first_of_two_operations_retires_alone,
 		stream_tells_how_far_it_is,
 		full_stream_blocks_no_lane,
@@ -363,5 +507,8 @@ main(void)
 		return 77;
 	}
 	return suite_run("worker_queue", tests,
-			 sizeof(tests) / sizeof(tests[0]), setup, teardown);
+			 sizeof(tests) / sizeof(tests[0]), setup, teardown) |
+	       suite_run("worker_queue without words", tests,
+			 sizeof(tests) / sizeof(tests[0]), setup_no_word,
+			 teardown);
 }

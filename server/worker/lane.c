@@ -30,6 +30,9 @@
 #define SPIN_NS 40000u
 #define SPIN_FEW_CORES_NS 4000u
 #define FEW_CORES 2u
+/* Looks between two offers of the core to others: an offer takes as long as a
+ * dozen looks. */
+#define YIELD_EVERY 64u
 /* Naps while the GPU works: somebody waits for it, or nobody does. */
 #define NAP_MIN_NS 20000u
 #define NAP_WAITED_NS 200000u
@@ -433,6 +436,20 @@ look(struct wkr_lane *lane, int64_t nap_ns)
 	return n > 0;
 }
 
+static void
+breathe(struct wkr_lane *lane)
+{
+	if (wkr.cores <= FEW_CORES || ++lane->looks % YIELD_EVERY == 0) {
+		sched_yield();
+		return;
+	}
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
+
 static bool
 rest(struct wkr_lane *lane, uint64_t idle_ns)
 {
@@ -440,7 +457,7 @@ rest(struct wkr_lane *lane, uint64_t idle_ns)
 	bool any = false;
 
 	if (idle_ns < spin) {
-		sched_yield();
+		breathe(lane);
 		return has_sockets(lane) && look(lane, 0);
 	}
 	if (nap_all(lane))

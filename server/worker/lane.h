@@ -29,6 +29,7 @@ struct wkr_lane {
 	CUstream flush;		  /* has never any work (print.c) */
 	struct wkr_fence *fences; /* unused ones */
 	uint64_t now_ns;	  /* when its turn began */
+	uint32_t looks;		  /* for something to do, since it last slept */
 	_Atomic unsigned nclients;
 	pthread_mutex_t lock; /* guards notes */
 	struct wkr_note *notes, **notes_end;

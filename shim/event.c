@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events. Creating, recording and destroying are posts; whether an event was
- * ever recorded is known here, so that asking about a fresh one costs nothing.
+ * ever recorded is known here, and so is that all up to its record has
+ * retired: asking about a fresh one or an old one costs nothing.
  */
 #include "shim/event.h"
 
@@ -10,6 +11,7 @@
 #include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/pool.h"
+#include "shim/process.h"
 #include "shim/stream.h"
 #include "shim_calls.h"
 #include "shim_impl.h"
@@ -150,6 +152,7 @@ shim_event_drop_context(struct shim_context *ctx)
 void
 shim_event_recorded(struct shim_event *event)
 {
+	event->frame = UINT64_MAX;
 	event->recorded = true;
 	if (atomic_load_explicit(&event->capture, memory_order_relaxed) != 0)
 		shim_capture_event_gone(event);
@@ -193,9 +196,12 @@ shim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
 	r = shim_room_take(stream, SHIM_ROOM_OTHER);
 	if (r == CUDA_SUCCESS)
 		r = post_record(event, stream, flags);
-	if (r == CUDA_SUCCESS)
-		shim_event_recorded(event);
-	return r;
+	if (r != CUDA_SUCCESS)
+		return r;
+	shim_event_recorded(event);
+	/* At least the number of the record's frame. */
+	event->frame = shim_chan_seq(event->object.ctx->chan);
+	return CUDA_SUCCESS;
 }
 
 CUresult
@@ -203,6 +209,19 @@ shim_cuEventRecord(CUevent hEvent, CUstream hStream)
 {
 	return shim_cuEventRecordWithFlags(hEvent, hStream,
 					   CU_EVENT_RECORD_DEFAULT);
+}
+
+/* Does the worker's cursor say that it has happened? Others may have recorded
+ * an interprocess one since. */
+static bool
+has_retired(const struct shim_event *event)
+{
+	struct shim_chan *chan = event->object.ctx->chan;
+
+	return !(shim_process.perf & SHIM_NO_WORD) &&
+	       !is_interprocess(event) &&
+	       event->frame <= shim_chan_retired(chan) &&
+	       shim_chan_sticky(chan) == CUDA_SUCCESS;
 }
 
 CUresult
@@ -217,7 +236,7 @@ shim_cuEventQuery(CUevent hEvent)
 	if (r != CUDA_SUCCESS)
 		return r;
 	/* Never recorded counts as complete. */
-	return event->recorded ?
+	return event->recorded && !has_retired(event) ?
 	       call_mpsEventQuery(event->object.ctx->chan,
 				  event->object.handle) : CUDA_SUCCESS;
 }

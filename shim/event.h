@@ -19,6 +19,9 @@ struct shim_event {
 	struct shim_object object;
 	unsigned int flags;
 	_Atomic bool recorded;  /* ever */
+	/* It has happened when frames up to this one have retired; UINT64_MAX:
+	 * only the worker knows. */
+	_Atomic uint64_t frame;
 	_Atomic bool ended;     /* being destroyed */
 	bool imported;          /* of another process */
 	/* Recorded last in this capture, at these places of its graph; the

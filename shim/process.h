@@ -35,6 +35,7 @@ enum {
 	SHIM_NO_CACHE = 4,
 	SHIM_NO_PIN = 8,
 	SHIM_NO_SHARE = 16,
+	SHIM_NO_WORD = 32,
 };
 
 struct shim_chan;

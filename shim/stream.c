@@ -370,6 +370,14 @@ shim_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx,
 	return r;
 }
 
+/* Has all that this process has ever posted retired? */
+static bool
+is_idle(struct shim_chan *chan)
+{
+	return !(shim_process.perf & SHIM_NO_WORD) &&
+	       shim_chan_seq(chan) <= shim_chan_retired(chan);
+}
+
 CUresult
 shim_cuStreamQuery(CUstream hStream)
 {
@@ -378,8 +386,9 @@ shim_cuStreamQuery(CUstream hStream)
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_wait_stream(stream);
-	return r != CUDA_SUCCESS ? r :
-	       call_mpsStreamQuery(stream->object.ctx->chan,
+	if (r != CUDA_SUCCESS || is_idle(stream->object.ctx->chan))
+		return r;
+	return call_mpsStreamQuery(stream->object.ctx->chan,
 				   stream->object.handle);
 }
 

@@ -22,6 +22,6 @@ row "six threads share a context" threads
 export MPSSHIM_PERF=no_ring
 row "they do over the socket" answers
 row "six threads share a context over the socket" threads
-export MPSSHIM_PERF=no_post,no_cache
+export MPSSHIM_PERF=no_post,no_cache,no_word
 row "they do when nothing is posted or cached" answers
 finish_rows

@@ -86,7 +86,7 @@ for program in $programs; do
 done
 before=$(settled)
 export before
-for perf in no_ring no_post,no_cache no_pin; do
+for perf in no_ring no_post,no_cache no_pin no_word; do
 	export MPSSHIM_PERF=$perf
 	for program in $programs; do
 		row "$program with $perf" under "$program"

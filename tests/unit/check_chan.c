@@ -22,8 +22,11 @@
 #include "proto/data.h"
 #include "proto/shmem.h"
 #include "proto/wire.pb-c.h"
+#include "shim/ctx.h"
+#include "shim/event.h"
 #include "shim/process.h"
 #include "shim_calls.h"
+#include "shim_impl.h"
 #include "tests/unit/suite.h"
 
 #define MAX_FRAMES 60000
@@ -680,6 +683,48 @@ START_TEST(chan_no_post_makes_every_post_a_call)
 }
 END_TEST
 
+/* How many frames one question about the event makes. */
+static uint32_t
+asked(CUevent event)
+{
+	uint32_t before = atomic_load(&worker.nseen);
+
+	ck_assert_int_eq(shim_cuEventQuery(event), CUDA_SUCCESS);
+	return atomic_load(&worker.nseen) - before;
+}
+
+START_TEST(chan_knows_which_events_have_retired)
+{
+	static struct shim_context ctx;
+	CUevent event;
+
+	ctx.chan = chan;
+	shim_current = &ctx;
+	ck_assert_int_eq(shim_cuEventCreate(&event, 0), CUDA_SUCCESS);
+	ck_assert_uint_eq(asked(event), 0);
+	ck_assert_int_eq(shim_cuEventRecord(event, NULL), CUDA_SUCCESS);
+	ck_assert_int_eq(shim_chan_wait(chan, shim_chan_seq(chan)),
+			 CUDA_SUCCESS);
+	ck_assert_uint_eq(asked(event), 0);
+	ck_assert_int_eq(shim_cuStreamQuery(NULL), CUDA_SUCCESS);
+	ck_assert_uint_eq(atomic_load(&worker.nseen), 3);
+	shim_process.perf = SHIM_NO_WORD;
+	ck_assert_uint_eq(asked(event), 1);
+	/* This worker's answer. */
+	ck_assert_int_eq(shim_cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+	shim_process.perf = 0;
+	/* Short of its record. */
+	atomic_store(&worker.channel.page->retired, 2);
+	ck_assert_uint_eq(asked(event), 1);
+	/* By a graph, or as a launch begins: nobody here knows when. */
+	shim_event_recorded(shim_object_get(HANDLE_EVENT, (uintptr_t)event));
+	ck_assert_uint_eq(asked(event), 1);
+	/* A lost worker is heard of. */
+	shim_chan_fail(chan, CUDA_ERROR_LAUNCH_FAILED);
+	ck_assert_int_eq(shim_cuEventQuery(event), CUDA_ERROR_LAUNCH_FAILED);
+}
+END_TEST
+
 START_TEST(chan_without_ring_serves_several_threads)
 {
 	teardown();
@@ -754,6 +799,7 @@ SUITE_FIXTURE("chan", setup, teardown,
 	chan_late_error_is_reported_once_by_a_synchronising_call,
 	chan_kernel_text_is_out_before_the_call_returns,
 	chan_no_post_makes_every_post_a_call,
+	chan_knows_which_events_have_retired,
 	chan_without_ring_serves_several_threads,
 	chan_without_ring_prints_and_posts,
 	chan_without_ring_wait_ends_when_the_worker_hangs_up)

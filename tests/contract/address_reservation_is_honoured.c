@@ -17,7 +17,8 @@ reserve(CUdeviceptr base, size_t size)
 	printf("%zu GiB at 0x%llx: got 0x%llx in %.3f ms\n", size >> 30, base,
 	       at, test_ms() - begin);
 	CHECK(at == base);
-	CHECK(test_ms() - begin < 100);
+	/* Were its pages touched, it would take minutes. */
+	CHECK(test_ms() - begin < 5000);
 	OK(drv.cuMemAddressFree(at, size));
 	OK(drv.cuMemAddressReserve(&at, size, 0, base, 0));
 	CHECK(at == base);

@@ -5,7 +5,7 @@
 # that run them here. tests/gpu/build.sh builds the first two alone.
 
 # Every other source there is a program.
-CONTRACT_PARTS := drv neighbour descriptor
+CONTRACT_PARTS := drv held neighbour descriptor
 CONTRACT_LIB := $(CONTRACT_PARTS:%=$(OBJ)/tests/contract/%.o)
 CONTRACT := $(patsubst tests/contract/%.c,$(T)/contract/%,$(filter-out \
 	$(CONTRACT_PARTS:%=tests/contract/%.c),$(wildcard tests/contract/*.c)))

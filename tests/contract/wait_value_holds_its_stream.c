@@ -7,12 +7,13 @@
 
 #include <stdatomic.h>
 
-static _Atomic int host_ran;
+static _Atomic int host_may, host_ran;
 
 static void
 host_function(void *arg)
 {
-	test_sleep_ms(100);
+	while (!atomic_load(&host_may))
+		test_sleep_ms(1);
 	atomic_store(&host_ran, *(int *)arg);
 }
 
@@ -49,6 +50,7 @@ main(void)
 	OK(drv.cuLaunchHostFunc(held, host_function, &seven));
 	drv_empty(held);
 	EXPECT(CUDA_ERROR_NOT_READY, drv.cuStreamQuery(held));
+	atomic_store(&host_may, 1);
 	OK(drv.cuStreamSynchronize(held));
 	CHECK(atomic_load(&host_ran) == 7);
 	test_pass();

@@ -18,7 +18,7 @@ flags="-std=gnu11 -O2 -g1 -D_GNU_SOURCE -Wall -Wextra -Wstrict-prototypes
 libs="-ldl -lpthread -lm"
 mkdir -p "$out/contract"
 
-for f in drv neighbour descriptor; do
+for f in drv held neighbour descriptor; do
 	$cc $flags -c "tests/contract/$f.c" -o "$out/$f.o"
 done
 $cc $flags tests/ptx/forms*.c "$out/drv.o" -o "$out/forms" $libs
@@ -27,9 +27,9 @@ $cc $flags tests/gpu/record_procaddr.c "$out/drv.o" \
 for f in tests/contract/*.c; do
 	name=$(basename "$f" .c)
 	case $name in
-	drv | neighbour | descriptor) continue ;;
+	drv | held | neighbour | descriptor) continue ;;
 	esac
-	$cc $flags "$f" "$out/drv.o" "$out/neighbour.o" \
+	$cc $flags "$f" "$out/drv.o" "$out/held.o" "$out/neighbour.o" \
 		"$out/descriptor.o" -o "$out/contract/$name" $libs
 done
-rm -f "$out/drv.o" "$out/neighbour.o" "$out/descriptor.o"
+rm -f "$out/drv.o" "$out/held.o" "$out/neighbour.o" "$out/descriptor.o"

@@ -33,6 +33,7 @@ USE_check_soft := soft
 USE_check_soft_ask := soft
 USE_check_soft_fault := soft
 USE_check_soft_graph := soft
+USE_check_soft_green := soft
 USE_check_soft_image := soft
 USE_check_soft_mem := soft
 USE_check_soft_module := soft

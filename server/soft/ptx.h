@@ -160,6 +160,9 @@ struct ptx_launch {
 	const void *params;       /* param_size bytes, copied */
 	uint64_t grid_id;         /* %gridid */
 	bool cooperative;         /* all blocks are live at once */
+	unsigned sms;             /* it may use, 0: all of env's */
+	const uint16_t *sm_number;  /* theirs, NULL: from 0; outlives the
+				     * grid */
 };
 
 /* A grid under execution. */

@@ -48,19 +48,17 @@ cluster_is_valid(const struct ptx_launch *l)
 	return size <= 15;
 }
 
-/* As many as a device of env->sms multiprocessors would hold. */
+/* As many as the multiprocessors that the grid may use would hold. */
 static uint64_t
 most_live(const struct ptx_grid *g)
 {
 	uint64_t a_sm = 2048 / g->nthreads;
 	uint64_t by_shared = g->shared_size ? (228u << 10) /
 			     (g->shared_size + 1024) : 32;
-	uint64_t sms = g->launch.env->sms ? g->launch.env->sms : 1;
-
 	a_sm = a_sm > 32 ? 32 : a_sm;
 	if (by_shared < a_sm)
 		a_sm = by_shared ? by_shared : 1;
-	return sms * a_sm / g->cluster_size + 1;
+	return g->launch.sms * a_sm / g->cluster_size + 1;
 }
 
 int
@@ -82,6 +80,8 @@ ptx_grid_create(struct ptx_grid **out_grid, const struct ptx_launch *l)
 	g->launch = copy;
 	g->kernel = *l->kernel;
 	g->launch.kernel = &g->kernel;
+	if (!g->launch.sms)
+		g->launch.sms = copy.env->sms ? copy.env->sms : 1;
 	g->func = l->kernel->func;
 	g->shared_size = l->kernel->shared_static + l->dyn_shared;
 	g->nthreads = copy.block[0] * copy.block[1] * copy.block[2];

@@ -51,6 +51,12 @@ clock_ticks(const struct ptx_warp *w)
 	return nanoseconds(CLOCK_MONOTONIC) / 100 * (rate ? rate : 1);
 }
 
+static uint32_t
+sm_of(const struct ptx_grid *g, unsigned i)
+{
+	return g->launch.sm_number ? g->launch.sm_number[i] : i;
+}
+
 static uint64_t
 envreg(const struct ptx_grid *g, unsigned at)
 {
@@ -88,8 +94,7 @@ uniform(const struct ptx_warp *w, const struct ptx_insn *i)
 	case R_NWARPID:
 		return 64;
 	case R_SMID:
-		return b->linear % (g->launch.env->sms ? g->launch.env->sms
-						       : 1);
+		return sm_of(g, (unsigned)(b->linear % g->launch.sms));
 	case R_NSMID:
 		return g->launch.env->sms;
 	case R_GRIDID:

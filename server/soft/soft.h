@@ -32,7 +32,10 @@ enum soft_relax {
 	SOFT_RELAX_STALL  = 1 << 5,
 	SOFT_RELAX_QUEUE  = 1 << 6,
 	SOFT_RELAX_HOL    = 1 << 7,
+	SOFT_RELAX_GREEN  = 1 << 8,
 };
+
+#define SOFT_SMS_MAX 1024
 
 struct soft_ctx;
 struct soft_stream;
@@ -70,6 +73,7 @@ struct soft_thread {
 	unsigned depth;
 	bool in_callback;                 /* CUDA calls answer 800 there */
 	CUstreamCaptureMode capture_mode;
+	struct soft_ctx *held;            /* green context it has current */
 };
 
 extern __thread struct soft_thread soft_self;
@@ -112,6 +116,8 @@ enum soft_handle_type {
 	SOFT_HANDLE_MIPMAP,
 	SOFT_HANDLE_TEX,
 	SOFT_HANDLE_SURF,
+	SOFT_HANDLE_GREEN,
+	SOFT_HANDLE_DESC,
 };
 
 /* Live handles of the process: a foreign or freed one is an error code,

@@ -111,7 +111,7 @@ array_new(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 	array = calloc(1, sizeof(*array));
 	if (!array)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	array->ctx = ctx;
+	array->ctx = ctx->home;
 	array->desc = *desc;
 	array->element = soft_format_bytes(desc->Format) * desc->NumChannels;
 	array->pitch = (desc->Width * array->element + ROW_ALIGN - 1) &

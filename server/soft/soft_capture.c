@@ -117,6 +117,41 @@ join_locked(struct soft_capture *c, struct soft_stream *stream)
 	return true;
 }
 
+void
+soft_capture_invalidate_id(uint64_t id)
+{
+	pthread_mutex_lock(&soft_graph_lock);
+	for (struct soft_capture *c = captures; c; c = c->next)
+		if (c->id == id)
+			c->invalid = true;
+	pthread_mutex_unlock(&soft_graph_lock);
+}
+
+static bool
+has_stream_locked(const struct soft_capture *c, const struct soft_ctx *ctx)
+{
+	for (unsigned i = 0; i < c->stream_count; i++)
+		if (c->streams[i]->ctx == ctx ||
+		    c->streams[i]->ctx->home == ctx)
+			return true;
+	return false;
+}
+
+CUresult
+soft_capture_refuse_ctx(const struct soft_ctx *ctx)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&soft_graph_lock);
+	for (struct soft_capture *c = captures; c; c = c->next)
+		if (has_stream_locked(c, ctx)) {
+			c->invalid = true;
+			res = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+		}
+	pthread_mutex_unlock(&soft_graph_lock);
+	return res;
+}
+
 static struct soft_node **
 copy_list(struct soft_node *const *list, unsigned count)
 {

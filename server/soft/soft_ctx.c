@@ -58,6 +58,7 @@ soft_ctx_new(struct soft_device *dev, unsigned flags, bool primary)
 	if (!ctx)
 		return NULL;
 	ctx->device = dev;
+	ctx->home = ctx;
 	ctx->primary = primary;
 	ctx->flags = flags;
 	limits_reset(ctx);
@@ -66,6 +67,33 @@ soft_ctx_new(struct soft_device *dev, unsigned flags, bool primary)
 		return NULL;
 	}
 	return ctx;
+}
+
+struct soft_ctx *
+soft_ctx_next_locked(const struct soft_ctx *ctx, size_t *at)
+{
+	while (*at < all_count) {
+		struct soft_ctx *other = all[(*at)++];
+
+		if (other == ctx ||
+		    (other->home == ctx && atomic_load(&other->alive)))
+			return other;
+	}
+	return NULL;
+}
+
+CUresult
+soft_ctx_wait(struct soft_ctx *ctx)
+{
+	struct soft_ctx *member;
+	CUresult res = CUDA_SUCCESS;
+	size_t at = 0;
+
+	pthread_mutex_lock(&soft_sched.lock);
+	while (!res && (member = soft_ctx_next_locked(ctx, &at)))
+		res = soft_ctx_wait_locked(member);
+	pthread_mutex_unlock(&soft_sched.lock);
+	return res;
 }
 
 CUresult
@@ -80,9 +108,8 @@ soft_ctx_wait_all(void)
 	return res;
 }
 
-/* Bring a context to life; under soft_ctx_lock. */
-static CUresult
-ctx_activate(struct soft_ctx *ctx)
+CUresult
+soft_ctx_activate_locked(struct soft_ctx *ctx)
 {
 	struct soft_stream *legacy;
 
@@ -101,16 +128,51 @@ ctx_activate(struct soft_ctx *ctx)
 	return CUDA_SUCCESS;
 }
 
-/* End a context's life with everything in it; under soft_ctx_lock. */
-static void
-ctx_deactivate(struct soft_ctx *ctx)
+/* A green context of ctx that is alive, or NULL. */
+static struct soft_ctx *
+live_green(const struct soft_ctx *ctx)
 {
+	struct soft_ctx *found;
+	size_t at = 0;
+
+	pthread_mutex_lock(&soft_sched.lock);
+	do {
+		found = soft_ctx_next_locked(ctx, &at);
+	} while (found == ctx);
+	pthread_mutex_unlock(&soft_sched.lock);
+	return found;
+}
+
+static void
+barrier_drop(struct soft_ctx *ctx)
+{
+	pthread_mutex_lock(&soft_sched.lock);
+	soft_mark_unref(ctx->barrier);
+	ctx->barrier = NULL;
+	pthread_mutex_unlock(&soft_sched.lock);
+}
+
+void
+soft_ctx_deactivate_locked(struct soft_ctx *ctx)
+{
+	struct soft_ctx *green;
+
 	if (!atomic_load(&ctx->alive))
 		return;
+	while ((green = live_green(ctx)))
+		soft_ctx_deactivate_locked(green);
 	soft_ctx_wait(ctx);
 	soft_print_flush();
 	atomic_store(&ctx->alive, false);
+	if (ctx->sms) {
+		/* Its streams stay, dead; the program's to destroy before. */
+		soft_stream_drop(ctx->legacy);
+		ctx->legacy = NULL;
+		barrier_drop(ctx);
+		return;
+	}
 	soft_streams_destroy(ctx);
+	barrier_drop(ctx);
 	soft_modules_destroy(ctx);
 	soft_arrays_destroy(ctx);
 	soft_mem_destroy(ctx);
@@ -131,6 +193,34 @@ soft_ctx_current(void)
 }
 
 CUresult
+soft_ctx_retain(struct soft_device *device)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&soft_ctx_lock);
+	if (!device->primary->alive)
+		res = soft_ctx_activate_locked(device->primary);
+	if (!res)
+		device->primary->retains++;
+	pthread_mutex_unlock(&soft_ctx_lock);
+	return res;
+}
+
+CUresult
+soft_ctx_release(struct soft_device *device)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&soft_ctx_lock);
+	if (!device->primary->retains)
+		res = CUDA_ERROR_INVALID_CONTEXT;
+	else if (!--device->primary->retains)
+		soft_ctx_deactivate_locked(device->primary);
+	pthread_mutex_unlock(&soft_ctx_lock);
+	return res;
+}
+
+CUresult
 cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	CUresult res = soft_enter_live();
@@ -142,14 +232,9 @@ cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&soft_ctx_lock);
-	if (!device->primary->alive)
-		res = ctx_activate(device->primary);
-	if (!res) {
-		device->primary->retains++;
+	res = soft_ctx_retain(device);
+	if (!res)
 		*pctx = (CUcontext)device->primary;
-	}
-	pthread_mutex_unlock(&soft_ctx_lock);
 	return res;
 }
 
@@ -161,15 +246,7 @@ cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 	if (res)
 		return res;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&soft_ctx_lock);
-	if (!device->primary->retains)
-		res = CUDA_ERROR_INVALID_CONTEXT;
-	else if (!--device->primary->retains)
-		ctx_deactivate(device->primary);
-	pthread_mutex_unlock(&soft_ctx_lock);
-	return res;
+	return device ? soft_ctx_release(device) : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult
@@ -189,10 +266,10 @@ cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&soft_ctx_lock);
-	ctx_deactivate(device->primary);
+	soft_ctx_deactivate_locked(device->primary);
 	/* Holders keep their references: the context is alive again. */
 	if (device->primary->retains)
-		res = ctx_activate(device->primary);
+		res = soft_ctx_activate_locked(device->primary);
 	pthread_mutex_unlock(&soft_ctx_lock);
 	return res;
 }
@@ -245,11 +322,26 @@ cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 static CUresult
 stack_push(struct soft_ctx *ctx)
 {
+	CUresult res;
+
 	if (soft_self.depth ==
 	    sizeof(soft_self.stack) / sizeof(*soft_self.stack))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	soft_self.stack[soft_self.depth++] = ctx;
-	return CUDA_SUCCESS;
+	res = soft_green_switch(ctx);
+	if (!res)
+		soft_self.stack[soft_self.depth++] = ctx;
+	return res;
+}
+
+static CUresult
+stack_pop(void)
+{
+	CUresult res = soft_green_switch(soft_self.depth > 1 ?
+		soft_self.stack[soft_self.depth - 2] : NULL);
+
+	if (!res)
+		soft_self.depth--;
+	return res;
 }
 
 CUresult
@@ -274,7 +366,7 @@ cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags,
 	if (!ctx)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&soft_ctx_lock);
-	res = ctx_activate(ctx);
+	res = soft_ctx_activate_locked(ctx);
 	pthread_mutex_unlock(&soft_ctx_lock);
 	if (!res)
 		res = stack_push(ctx);
@@ -309,14 +401,12 @@ cuCtxDestroy_v2(CUcontext handle)
 	if (res)
 		return res;
 	ctx = soft_ctx_from(handle);
-	if (!ctx || ctx->primary)
+	if (!ctx || ctx->home != ctx || ctx->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_lock(&soft_ctx_lock);
-	ctx_deactivate(ctx);
+	soft_ctx_deactivate_locked(ctx);
 	pthread_mutex_unlock(&soft_ctx_lock);
-	if (soft_ctx_current() == ctx)
-		soft_self.depth--;
-	return CUDA_SUCCESS;
+	return soft_ctx_current() == ctx ? stack_pop() : CUDA_SUCCESS;
 }
 
 CUresult
@@ -347,15 +437,17 @@ CUresult
 cuCtxPopCurrent_v2(CUcontext *pctx)
 {
 	CUresult res = soft_enter();
+	struct soft_ctx *ctx;
 
 	if (res)
 		return res;
 	if (!soft_self.depth)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (pctx)
-		*pctx = (CUcontext)soft_ctx_current();
-	soft_self.depth--;
-	return CUDA_SUCCESS;
+	ctx = soft_ctx_current();
+	res = stack_pop();
+	if (!res && pctx)
+		*pctx = (CUcontext)ctx;
+	return res;
 }
 
 CUresult
@@ -372,18 +464,17 @@ cuCtxSetCurrent(CUcontext handle)
 
 	if (res)
 		return res;
-	if (!handle) {
-		if (soft_self.depth)
-			soft_self.depth--;
-		return CUDA_SUCCESS;
-	}
+	if (!handle)
+		return soft_self.depth ? stack_pop() : CUDA_SUCCESS;
 	ctx = soft_ctx_from(handle);
 	if (!ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!soft_self.depth)
 		return stack_push(ctx);
-	soft_self.stack[soft_self.depth - 1] = ctx;
-	return CUDA_SUCCESS;
+	res = soft_green_switch(ctx);
+	if (!res)
+		soft_self.stack[soft_self.depth - 1] = ctx;
+	return res;
 }
 
 CUresult

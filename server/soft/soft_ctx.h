@@ -12,11 +12,21 @@
 #define SOFT_CTX_FLAGS (CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | \
 			CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS)
 
+struct soft_green;
 struct soft_library;
+struct soft_sms;
 
-/* Never freed: a context may be current in any thread. */
+/*
+ * Never freed: a context may be current in any thread. A green context has
+ * streams, an id and its multiprocessors; everything else it is asked for is
+ * its home's, the primary context's.
+ */
 struct soft_ctx {
 	struct soft_device *device;
+	struct soft_ctx *home;       /* itself, unless green */
+	const struct soft_sms *sms;  /* green: the ones it may use */
+	struct soft_green *green;    /* NULL: destroyed, or not green */
+	_Atomic(void *) user;        /* green: the thread it is current in */
 	_Atomic bool alive;
 	bool primary;
 	unsigned retains;            /* primary; guarded by soft_ctx_lock */
@@ -29,18 +39,33 @@ struct soft_ctx {
 	struct soft_op_list inflight;
 	struct soft_stream *streams; /* by next; the legacy one included */
 	struct soft_stream *legacy;
+	struct soft_mark *barrier;   /* what later submissions wait for */
 };
 
 extern pthread_mutex_t soft_ctx_lock;
 
 struct soft_ctx *soft_ctx_new(struct soft_device *dev, unsigned flags,
 			      bool primary);
+CUresult soft_ctx_retain(struct soft_device *device);
+CUresult soft_ctx_release(struct soft_device *device);
+/* Bring to life, or end, a green context. Under soft_ctx_lock. */
+CUresult soft_ctx_activate_locked(struct soft_ctx *ctx);
+void soft_ctx_deactivate_locked(struct soft_ctx *ctx);
 struct soft_ctx *soft_ctx_from(CUcontext handle);
 /* Current context of the thread or NULL, dead ones included. */
 struct soft_ctx *soft_ctx_current(void);
 
+/*
+ * The calling thread's current context becomes `to` (NULL: none). A green
+ * context is current in one thread only: CONTEXT_ALREADY_IN_USE.
+ */
+CUresult soft_green_switch(struct soft_ctx *to);
+
 struct soft_stream *soft_stream_new(struct soft_ctx *ctx, unsigned flags,
 				    int priority);
+/* The same as the API does it: a new handle in *out. */
+CUresult soft_stream_make(CUstream *out, struct soft_ctx *ctx, unsigned flags,
+			  int priority);
 void soft_stream_unref_locked(struct soft_stream *stream);
 /* Take the stream out of its context; running operations go on. */
 void soft_stream_drop(struct soft_stream *stream);

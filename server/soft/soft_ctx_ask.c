@@ -80,7 +80,7 @@ cuCtxGetFlags(unsigned int *flags)
 		return res;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = atomic_load(&ctx->flags);
+	*flags = atomic_load(&ctx->home->flags);
 	return CUDA_SUCCESS;
 }
 
@@ -94,7 +94,7 @@ cuCtxSetFlags(unsigned int flags)
 		return res;
 	if (flags & ~(unsigned)SOFT_CTX_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
-	atomic_store(&ctx->flags, flags);
+	atomic_store(&ctx->home->flags, flags);
 	return CUDA_SUCCESS;
 }
 
@@ -172,7 +172,7 @@ cuCtxGetLimit(size_t *value, CUlimit limit)
 	    limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED)
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
 	pthread_mutex_lock(&soft_ctx_lock);
-	*value = ctx->limits[limit];
+	*value = ctx->home->limits[limit];
 	pthread_mutex_unlock(&soft_ctx_lock);
 	return CUDA_SUCCESS;
 }
@@ -226,7 +226,7 @@ cuCtxSetLimit(CUlimit limit, size_t value)
 	if (res)
 		return res;
 	pthread_mutex_lock(&soft_ctx_lock);
-	ctx->limits[limit] = value;
+	ctx->home->limits[limit] = value;
 	pthread_mutex_unlock(&soft_ctx_lock);
 	if (limit == CU_LIMIT_PRINTF_FIFO_SIZE)
 		soft_print_resize(value);
@@ -243,7 +243,7 @@ cuCtxGetCacheConfig(CUfunc_cache *config)
 		return res;
 	if (!config)
 		return CUDA_ERROR_INVALID_VALUE;
-	*config = ctx->cache_config;
+	*config = ctx->home->cache_config;
 	return CUDA_SUCCESS;
 }
 
@@ -257,7 +257,7 @@ cuCtxSetCacheConfig(CUfunc_cache config)
 		return res;
 	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	ctx->cache_config = config;
+	ctx->home->cache_config = config;
 	return CUDA_SUCCESS;
 }
 

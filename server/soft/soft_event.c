@@ -59,7 +59,7 @@ cuEventCreate(CUevent *out, unsigned int flags)
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	event->refs = 1;
-	event->ctx = ctx;
+	event->ctx = ctx->home;
 	event->flags = flags;
 	if (!soft_handle_add(event, SOFT_HANDLE_EVENT)) {
 		free(event);
@@ -135,7 +135,7 @@ cuEventRecordWithFlags(CUevent handle, CUstream hstream, unsigned int flags)
 		return res;
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (event->ctx != stream->ctx)
+	if (event->ctx != stream->ctx->home)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (stream->capture && !(flags & CU_EVENT_RECORD_EXTERNAL))
 		return soft_capture_record(stream, event);

@@ -10,7 +10,7 @@
 
 struct soft_event {
 	_Atomic unsigned refs;       /* handle, operations, graph nodes */
-	struct soft_ctx *ctx;
+	struct soft_ctx *ctx;        /* a home */
 	unsigned flags;
 	struct soft_mark *mark;      /* of the last record; soft_sched.lock */
 	_Atomic uint64_t capture_id; /* recorded in this capture; 0: none */

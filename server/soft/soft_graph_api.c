@@ -164,7 +164,7 @@ cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS *p)
 	p->blockDimZ = k->block[2];
 	p->sharedMemBytes = k->dyn_shared;
 	p->kernelParams = node->param_list;
-	p->ctx = (CUcontext)k->func->module->ctx;
+	p->ctx = (CUcontext)k->ctx;
 	return CUDA_SUCCESS;
 }
 

@@ -130,7 +130,7 @@ cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
 	range->end = end;
 	range->kind = SOFT_RANGE_REGISTERED;
 	range->writable = write;
-	range->ctx = ctx;
+	range->ctx = ctx->home;
 	range->device = ctx->device;
 	range->flags = flags;
 	range->id = soft_new_id();

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "server/soft/soft_func.h"
+#include "server/soft/soft_green.h"
 #include "server/soft/soft_mem.h"
 #include "server/soft/soft_tex.h"
 
@@ -115,7 +116,7 @@ check_cooperative(const struct soft_kernel_work *k,
 	blocks = soft_occupancy_blocks(func, (struct soft_occupancy_in){
 		(unsigned)product(k->block), k->dyn_shared });
 	return product(k->grid) > (uint64_t)blocks *
-	       (unsigned)func->module->ctx->device->sms ?
+	       soft_ctx_sms(k->ctx) ?
 	       CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
@@ -232,13 +233,14 @@ soft_kernel_work_new(struct soft_ctx *ctx, const struct soft_launch *launch,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	k = &work->kernel;
 	k->func = func;
+	k->ctx = ctx;
 	memcpy(k->grid, launch->grid, sizeof(k->grid));
 	memcpy(k->block, launch->block, sizeof(k->block));
 	k->dyn_shared = launch->dyn_shared;
 	k->cooperative = launch->cooperative;
 	for (unsigned i = 0; i < launch->attr_count && !res; i++)
 		res = take_attribute(k, &launch->attrs[i]);
-	if (!res && func->module->ctx != ctx)
+	if (!res && func->module->ctx != ctx->home)
 		res = CUDA_ERROR_INVALID_CONTEXT;
 	if (!res)
 		res = check_block(k, func);
@@ -269,6 +271,7 @@ grow_local(struct soft_ctx *ctx, const struct soft_func *func)
 	CUresult res = CUDA_SUCCESS;
 	bool grows;
 
+	ctx = ctx->home;
 	pthread_mutex_lock(&soft_ctx_lock);
 	grows = need > ctx->local_bytes;
 	if (grows)
@@ -310,9 +313,12 @@ soft_grid_make(struct soft_op *op)
 		.params = k->params,
 		.grid_id = atomic_fetch_add(&last_grid, 1) + 1,
 		.cooperative = k->cooperative,
+		.sms = soft_ctx_sms(k->ctx),
+		.sm_number = k->ctx->sms ? k->ctx->sms->number : NULL,
 	};
 
 	pthread_once(&env_once, env_fill);
+	op->sms = k->ctx->sms;
 	return ptx_grid_create(&op->grid, &launch) ? CUDA_ERROR_OUT_OF_MEMORY :
 	       CUDA_SUCCESS;
 }

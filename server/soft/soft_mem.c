@@ -122,7 +122,7 @@ soft_mem_new(struct soft_ctx *ctx, enum soft_range_kind kind, size_t size,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	range->kind = kind;
 	/* The heap is the device's and outlives every context. */
-	range->ctx = kind == SOFT_RANGE_HEAP ? NULL : ctx;
+	range->ctx = kind == SOFT_RANGE_HEAP ? NULL : ctx->home;
 	range->device = ctx->device;
 	range->writable = true;
 	range->id = soft_new_id();

@@ -222,6 +222,7 @@ soft_module_in(struct soft_library *library, struct soft_ctx *ctx,
 	bool drain = !soft_relaxed(SOFT_RELAX_LOAD);
 	CUresult res = CUDA_SUCCESS;
 
+	ctx = ctx->home;
 	pthread_mutex_lock(&soft_module_lock);
 	*out = module_in_locked(library, ctx);
 	pthread_mutex_unlock(&soft_module_lock);

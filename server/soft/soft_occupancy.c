@@ -4,6 +4,7 @@
  * 32 blocks, 64 Ki registers, 228 KiB of shared memory.
  */
 #include "server/soft/soft_func.h"
+#include "server/soft/soft_green.h"
 
 /* Registers are handed out to warps in units of 256; shared memory to
  * blocks in units of 128 bytes. */
@@ -105,7 +106,7 @@ cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, int *block_size,
 		}
 	}
 	*block_size = (int)best_threads;
-	*min_grid = (int)best_blocks * ctx->device->sms;
+	*min_grid = (int)(best_blocks * soft_ctx_sms(ctx));
 	return CUDA_SUCCESS;
 }
 
@@ -190,6 +191,6 @@ cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
 	blocks = soft_occupancy_blocks(func, (struct soft_occupancy_in){
 		config->blockDimX * config->blockDimY * config->blockDimZ,
 		config->sharedMemBytes });
-	*clusters = (int)(blocks * (unsigned)ctx->device->sms / in_cluster);
+	*clusters = (int)(blocks * soft_ctx_sms(ctx) / in_cluster);
 	return CUDA_SUCCESS;
 }

@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "server/soft/ptx.h"
-#include "server/soft/soft_ctx.h"
+#include "server/soft/soft_green.h"
 #include "server/soft/soft_mem.h"
 #include "server/soft/soft_work.h"
 
@@ -101,6 +101,15 @@ soft_pool_quiesce(void)
 	}
 }
 
+static bool
+has_sms_locked(const struct soft_op *op)
+{
+	if (!op->sms || soft_sms_free_locked(op->sms))
+		return true;
+	soft_sched.sms_short = true;
+	return false;
+}
+
 /*
  * The next grid that may have something to do: of the highest priority
  * three times in four, simply the next in turn else, so that nobody starves.
@@ -117,7 +126,8 @@ ring_pick_locked(void)
 	for (unsigned i = 0; i < soft_sched.ring_count; i++) {
 		/* A smaller number is a higher priority. */
 		if (!op->starved && !op->over &&
-		    (!best || op->priority < best->priority))
+		    (!best || op->priority < best->priority) &&
+		    has_sms_locked(op))
 			best = op;
 		if (best && in_turn)
 			break;
@@ -169,13 +179,29 @@ grid_end_locked(struct soft_op *op)
 	soft_pump_locked();
 }
 
+/* Whoever slept since the multiprocessors were taken may use them now. */
+static void
+sms_give_locked(struct soft_sms_taken *taken)
+{
+	if (!taken->of)
+		return;
+	soft_sms_give_locked(taken);
+	if (soft_sched.sms_short)
+		pthread_cond_broadcast(&soft_sched.grids);
+	soft_sched.sms_short = false;
+}
+
 static void
 grid_slice_locked(struct soft_op *op, unsigned thread)
 {
 	uint64_t budget = soft_sched.ring_count > soft.threads ?
 			  SLICE_CROWDED_NS : SLICE_NS;
+	struct soft_sms_taken taken;
 	enum ptx_work got;
 
+	taken.of = NULL;
+	if (op->sms)
+		soft_sms_take_locked(op->sms, &taken);
 	op->inside++;
 	pthread_mutex_unlock(&soft_sched.lock);
 	soft_slice_enter();
@@ -184,6 +210,7 @@ grid_slice_locked(struct soft_op *op, unsigned thread)
 	soft_account_leave(thread);
 	soft_slice_leave();
 	pthread_mutex_lock(&soft_sched.lock);
+	sms_give_locked(&taken);
 	op->inside--;
 	switch (got) {
 	case PTX_WORK_MORE:

@@ -161,17 +161,6 @@ soft_ctx_wait_locked(struct soft_ctx *ctx)
 	return soft_poisoned();
 }
 
-CUresult
-soft_ctx_wait(struct soft_ctx *ctx)
-{
-	CUresult res;
-
-	pthread_mutex_lock(&soft_sched.lock);
-	res = soft_ctx_wait_locked(ctx);
-	pthread_mutex_unlock(&soft_sched.lock);
-	return res;
-}
-
 struct soft_op *
 soft_op_new(struct soft_ctx *ctx, struct soft_work *work)
 {
@@ -490,17 +479,37 @@ append_locked(struct soft_stream *stream, struct soft_op *op)
 	queue_advance_locked(queue);
 }
 
+/* cuCtxWaitEvent, cuGreenCtxWaitEvent */
+static bool
+depend_barrier_locked(struct soft_op *op, const struct soft_ctx *ctx)
+{
+	return !ctx->barrier || soft_op_depend_locked(op, ctx->barrier->op);
+}
+
 static bool
 depend_all_locked(struct soft_stream *stream, struct soft_op *op,
 		  struct soft_mark *const *after, unsigned count)
 {
 	bool ok = soft_op_depend_locked(op, stream->tail) &&
-		  depend_legacy_locked(op, stream);
+		  depend_legacy_locked(op, stream) &&
+		  depend_barrier_locked(op, stream->ctx) &&
+		  depend_barrier_locked(op, stream->ctx->home);
 
 	for (unsigned i = 0; i < count && ok; i++)
 		if (after[i])
 			ok = soft_op_depend_locked(op, after[i]->op);
 	return ok;
+}
+
+bool
+soft_op_detached_locked(struct soft_op *op, struct soft_mark **out_mark)
+{
+	op->mark = soft_mark_new();
+	if (!op->mark)
+		return false;
+	op->mark->op = op;
+	*out_mark = soft_mark_ref(op->mark);
+	return true;
 }
 
 CUresult

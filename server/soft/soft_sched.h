@@ -21,6 +21,7 @@
 #define SOFT_QUEUES_MAX 32
 
 struct ptx_grid;
+struct soft_sms;
 struct soft_capture;
 struct soft_node;
 struct soft_work;
@@ -63,6 +64,7 @@ struct soft_op {
 	unsigned inside;             /* threads in ptx_grid_work() */
 	bool starved;                /* the last caller found nothing to do */
 	bool over;                   /* PTX_WORK_DONE was answered */
+	const struct soft_sms *sms;  /* of its green context, or NULL */
 	/* GRAPH, and its nodes */
 	struct soft_run *run;
 	unsigned item;
@@ -107,6 +109,8 @@ struct soft_sched {
 	struct soft_op *ready_tail;
 	struct soft_op *ring;        /* running grids, NULL: none */
 	unsigned ring_count;
+	bool sms_short;              /* a grid was passed over: its
+				      * multiprocessors had their threads */
 	struct soft_op *copy_head, *copy_tail;
 	struct soft_op *host_head, *host_tail;
 	struct soft_op *polls;       /* by queue_next */
@@ -146,7 +150,11 @@ bool soft_op_depend_locked(struct soft_op *op, struct soft_op *on);
 CUresult soft_submit(struct soft_stream *stream, struct soft_op *op,
 		     struct soft_mark *const *after, unsigned count,
 		     struct soft_mark **out_mark);
-/* Start a node of a graph launch: no queue, no stream. */
+/* Give an operation that has no stream a mark, and the caller a reference
+ * to it. False: out of memory. */
+bool soft_op_detached_locked(struct soft_op *op, struct soft_mark **out_mark);
+/* Start a node of a graph launch, or a detached operation, as soon as what
+ * it depends on has ended: no queue, no stream. */
 void soft_op_launch_locked(struct soft_op *op);
 void soft_op_end_locked(struct soft_op *op);
 void soft_pump_locked(void);
@@ -158,7 +166,10 @@ CUresult soft_mark_wait(struct soft_mark *mark);
 
 /* Everything submitted to the stream, or to the context, so far. */
 CUresult soft_stream_wait(struct soft_stream *stream);
+/* A home's green contexts included. */
 CUresult soft_ctx_wait(struct soft_ctx *ctx);
+/* The context itself and its live green ones, in turn; *at starts at 0. */
+struct soft_ctx *soft_ctx_next_locked(const struct soft_ctx *ctx, size_t *at);
 CUresult soft_ctx_wait_locked(struct soft_ctx *ctx);
 CUresult soft_ctx_wait_all(void);
 

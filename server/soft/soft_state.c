@@ -36,6 +36,7 @@ static const struct {
 } relax_words[] = {
 	{ "all", ~0u },
 	{ "free", SOFT_RELAX_FREE },
+	{ "green", SOFT_RELAX_GREEN },
 	{ "hol", SOFT_RELAX_HOL },
 	{ "limit", SOFT_RELAX_LIMIT },
 	{ "load", SOFT_RELAX_LOAD },
@@ -206,7 +207,7 @@ device_init(struct soft_device *dev, int ordinal)
 		 name && *name ? name : "mpsshim software device");
 	memcpy(dev->uuid.bytes, uuid, sizeof(uuid));
 	dev->uuid.bytes[15] = (char)(ordinal + 1);
-	dev->sms = (int)option_number("SOFTCUDA_SMS", 8, 1, 1024);
+	dev->sms = (int)option_number("SOFTCUDA_SMS", 8, 1, SOFT_SMS_MAX);
 	dev->memory_total = option_bytes("SOFTCUDA_MEMORY", (size_t)4 << 30);
 	dev->major = 9;
 	dev->minor = 0;

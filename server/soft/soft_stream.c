@@ -135,6 +135,13 @@ thread_key_make(void)
 	pthread_key_create(&thread_key, thread_streams_free);
 }
 
+/* There is no legacy ordering in a green context (measured). */
+static unsigned
+default_flags(const struct soft_ctx *ctx)
+{
+	return ctx->sms ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+}
+
 static struct soft_stream *
 thread_stream(struct soft_ctx *ctx)
 {
@@ -149,7 +156,7 @@ thread_stream(struct soft_ctx *ctx)
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		return NULL;
-	entry->stream = soft_stream_new(ctx, 0, 0);
+	entry->stream = soft_stream_new(ctx, default_flags(ctx), 0);
 	if (!entry->stream) {
 		free(entry);
 		return NULL;
@@ -189,6 +196,8 @@ soft_stream_from(CUstream handle, struct soft_stream **out_stream,
 		stream = soft_handle_get(handle, SOFT_HANDLE_STREAM);
 		if (!stream)
 			return CUDA_ERROR_INVALID_HANDLE;
+		if (!atomic_load(&stream->ctx->alive))
+			return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
 	*out_stream = stream;
 	if (out_ctx)
@@ -197,16 +206,11 @@ soft_stream_from(CUstream handle, struct soft_stream **out_stream,
 }
 
 CUresult
-cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+soft_stream_make(CUstream *out, struct soft_ctx *ctx, unsigned flags,
+		 int priority)
 {
-	struct soft_ctx *ctx;
 	struct soft_stream *stream;
-	CUresult res = soft_enter_ctx(&ctx);
 
-	if (res)
-		return res;
-	if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
-		return CUDA_ERROR_INVALID_VALUE;
 	/* Out of range is clamped, not refused. */
 	if (priority > 0)
 		priority = 0;
@@ -217,6 +221,20 @@ cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*out = (CUstream)stream;
 	return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+{
+	struct soft_ctx *ctx;
+	CUresult res = soft_enter_ctx(&ctx);
+
+	if (res)
+		return res;
+	if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	return soft_stream_make(out, ctx, flags | default_flags(ctx),
+				priority);
 }
 
 CUresult
@@ -236,6 +254,8 @@ cuStreamDestroy_v2(CUstream handle)
 	stream = soft_handle_get(handle, SOFT_HANDLE_STREAM);
 	if (!stream || stream->legacy)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (!atomic_load(&stream->ctx->alive))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	soft_stream_drop(stream);
 	return CUDA_SUCCESS;
 }
@@ -319,11 +339,19 @@ cuStreamGetCtx(CUstream handle, CUcontext *pctx)
 CUresult
 cuStreamGetCtx_v2(CUstream handle, CUcontext *pctx, CUgreenCtx *green)
 {
-	CUresult res = cuStreamGetCtx(handle, pctx);
+	struct soft_stream *stream;
+	CUresult res = soft_stream_from(handle, &stream, NULL);
 
-	if (!res && green)
-		*green = NULL;
-	return res;
+	if (res)
+		return res;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (handle == STREAM_PER_THREAD && stream->ctx->sms)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*pctx = (CUcontext)stream->ctx->home;
+	if (green)
+		*green = (CUgreenCtx)stream->ctx->green;
+	return CUDA_SUCCESS;
 }
 
 CUresult

@@ -28,6 +28,7 @@ enum soft_work_kind {
 
 struct soft_kernel_work {
 	struct soft_func *func;
+	struct soft_ctx *ctx;  /* whose multiprocessors it runs on */
 	unsigned grid[3], block[3], cluster[3];
 	unsigned dyn_shared;   /* bytes */
 	bool cooperative;
@@ -130,7 +131,10 @@ CUresult soft_capture_forbids(void);
 CUresult soft_capture_implicit(struct soft_stream *stream);
 /* Asking a capturing stream for an end: 900, and the capture is spoilt. */
 CUresult soft_capture_refuse(struct soft_stream *stream);
+/* The same of a context, its green ones included: every capture there. */
+CUresult soft_capture_refuse_ctx(const struct soft_ctx *ctx);
 void soft_capture_invalidate(struct soft_stream *stream);
+void soft_capture_invalidate_id(uint64_t id);
 void soft_capture_stream_gone(struct soft_stream *stream);
 
 #endif

@@ -20,6 +20,8 @@
  *       stall   whoever waits does not hold up other callers
  *       queue   a stream takes any number of operations
  *       hol     a hardware queue whose head waits blocks nobody
+ *       green   cuGreenCtxCreate does not wait, and a green context may be
+ *               current in several threads
  *       all     all of these
  *   SOFTCUDA_FAULT     faults to inject, a list of:
  *       init=CODE       cuInit answers CODE

@@ -16,6 +16,8 @@ if [ "${1:-}" = -t ]; then
 	limit=$2
 	shift 2
 fi
+# Each test's software devices have their memory to themselves.
+export SOFTCUDA_ACCOUNT="${SOFTCUDA_ACCOUNT-private}"
 passed=0 failed=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -35,6 +35,7 @@ USE_check_soft_fault := soft
 USE_check_soft_graph := soft
 USE_check_soft_green := soft
 USE_check_soft_image := soft
+USE_check_soft_ledger := soft
 USE_check_soft_mem := soft
 USE_check_soft_module := soft
 USE_check_soft_stream := soft

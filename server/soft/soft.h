@@ -47,7 +47,6 @@ struct soft_device {
 	int sms;
 	int major, minor;
 	size_t memory_total;              /* bytes */
-	_Atomic size_t memory_used;       /* bytes */
 	struct soft_ctx *primary;         /* made with the device, kept */
 };
 

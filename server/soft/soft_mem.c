@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "server/soft/soft_ledger.h"
 #include "server/soft/soft_work.h"
 
 /* Natively blocks are 2 MiB aligned from 1 MiB up, 512 bytes below. */
@@ -15,25 +16,22 @@
 #define PITCH_ALIGN ((size_t)512)
 
 bool
+soft_mem_fails(void)
+{
+	return soft.alloc_fault &&
+	       atomic_fetch_add(&soft.allocs, 1) + 1 == soft.alloc_fault;
+}
+
+bool
 soft_mem_charge(struct soft_device *dev, size_t size)
 {
-	size_t used = atomic_load(&dev->memory_used);
-
-	if (soft.alloc_fault &&
-	    atomic_fetch_add(&soft.allocs, 1) + 1 == soft.alloc_fault)
-		return false;
-	do {
-		if (size > dev->memory_total - used)
-			return false;
-	} while (!atomic_compare_exchange_weak(&dev->memory_used, &used,
-					       used + size));
-	return true;
+	return !soft_mem_fails() && soft_ledger_charge(dev, size);
 }
 
 void
 soft_mem_uncharge(struct soft_device *dev, size_t size)
 {
-	atomic_fetch_sub(&dev->memory_used, size);
+	soft_ledger_uncharge(dev, size);
 }
 
 #ifndef __has_feature
@@ -258,7 +256,7 @@ cuMemGetInfo_v2(size_t *free_size, size_t *total)
 		return res;
 	if (free_size)
 		*free_size = ctx->device->memory_total -
-			     atomic_load(&ctx->device->memory_used);
+			     soft_ledger_used(ctx->device);
 	if (total)
 		*total = ctx->device->memory_total;
 	return CUDA_SUCCESS;

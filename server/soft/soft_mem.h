@@ -40,6 +40,8 @@ struct soft_range {
 /* Partner of ptx_env.generation. */
 extern _Atomic uint64_t soft_mem_generation;
 
+/* SOFTCUDA_FAULT alloc: this allocation is the one to refuse. */
+bool soft_mem_fails(void);
 bool soft_mem_charge(struct soft_device *dev, size_t size);
 void soft_mem_uncharge(struct soft_device *dev, size_t size);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "server/soft/soft_ctx.h"
+#include "server/soft/soft_ledger.h"
 #include "server/soft/soft_sched.h"
 
 struct soft_state soft;
@@ -239,6 +240,8 @@ soft_options_read(void)
 static CUresult
 init_once(void)
 {
+	const char *account = getenv("SOFTCUDA_ACCOUNT");
+
 	if (soft.initialised)
 		return CUDA_SUCCESS;
 	soft_options_read();
@@ -246,10 +249,14 @@ init_once(void)
 		return soft.init_fault;
 	if (!soft.device_count)
 		return CUDA_ERROR_NO_DEVICE;
+	for (int i = 0; i < soft.device_count; i++)
+		device_init(&soft.devices[i], i);
+	if (!soft_ledger_join(account ? account : "",
+			      soft.devices[0].memory_total))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (int i = 0; i < soft.device_count; i++) {
 		struct soft_device *dev = &soft.devices[i];
 
-		device_init(dev, i);
 		dev->primary = soft_ctx_new(dev, 0, true);
 		if (!dev->primary)
 			return CUDA_ERROR_OUT_OF_MEMORY;

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/soft/soft_ledger.h"
+
 /* Guards everything here. Taken before the range table's lock. */
 pthread_mutex_t soft_vmm_lock = PTHREAD_MUTEX_INITIALIZER;
 struct soft_backing *soft_backings;
@@ -44,7 +46,7 @@ backing_unref_locked(struct soft_backing *backing)
 		at = &(*at)->next;
 	*at = backing->next;
 	close(backing->fd);
-	soft_mem_uncharge(backing->device, backing->size);
+	soft_ledger_drop(backing->device, &backing->file);
 	free(backing);
 }
 
@@ -57,13 +59,12 @@ backing_new_locked(struct soft_device *dev, int fd, const struct stat *st,
 
 	if (!backing)
 		return NULL;
-	if (!soft_mem_charge(dev, (size_t)st->st_size)) {
+	if (soft_mem_fails() || !soft_ledger_hold(dev, st)) {
 		free(backing);
 		return NULL;
 	}
 	backing->fd = fd;
-	backing->dev = st->st_dev;
-	backing->ino = st->st_ino;
+	backing->file = *st;
 	backing->size = (size_t)st->st_size;
 	backing->device = dev;
 	backing->handle_types = handle_types;
@@ -195,7 +196,7 @@ soft_vmm_prop_check(const CUmemAllocationProp *prop)
 static int
 memfd_new(size_t size)
 {
-	int fd = memfd_create("softcuda", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create(SOFT_LEDGER_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return -errno;

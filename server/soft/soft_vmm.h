@@ -15,8 +15,7 @@
 struct soft_backing {
 	unsigned refs;             /* handles and mappings */
 	int fd;
-	dev_t dev;
-	ino_t ino;
+	struct stat file;
 	size_t size;
 	struct soft_device *device;
 	unsigned handle_types;

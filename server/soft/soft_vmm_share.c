@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/soft/soft_ledger.h"
+
 CUresult
 cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle value,
 			     CUmemAllocationHandleType type,
@@ -27,6 +29,8 @@ cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle value,
 		res = CUDA_ERROR_INVALID_VALUE;
 	else
 		fd = fcntl(handle->backing->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0)
+		soft_ledger_share(&handle->backing->file);
 	pthread_mutex_unlock(&soft_vmm_lock);
 	if (res)
 		return res;
@@ -43,7 +47,8 @@ import_known_locked(const struct stat *st, bool *out_known,
 	struct soft_vmm_handle *handle;
 	struct soft_backing *b = soft_backings;
 
-	while (b && (b->dev != st->st_dev || b->ino != st->st_ino))
+	while (b && (b->file.st_dev != st->st_dev ||
+		     b->file.st_ino != st->st_ino))
 		b = b->next;
 	*out_known = b;
 	if (!b)
@@ -92,8 +97,11 @@ cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out,
 	if (fd < 0)
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	ctx = soft_ctx_current();
-	return soft_vmm_adopt(ctx ? ctx->device : &soft.devices[0], fd, &st,
-		     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, out);
+	res = soft_vmm_adopt(ctx ? ctx->device : &soft.devices[0], fd, &st,
+			     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, out);
+	if (!res)
+		soft_ledger_share(&st);
+	return res;
 }
 
 CUresult

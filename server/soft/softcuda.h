@@ -7,6 +7,9 @@
  *   SOFTCUDA_DEVICES   number of devices, 1 to 16 (1); 0 is "no device"
  *   SOFTCUDA_SMS       multiprocessors of each (8)
  *   SOFTCUDA_MEMORY    bytes of device memory, with K, M or G (4G)
+ *   SOFTCUDA_ACCOUNT   processes of the user with the same name share the
+ *                      device's memory, as all do that have none; `private`:
+ *                      it is this process's alone
  *   SOFTCUDA_NAME      device name
  *   SOFTCUDA_CC        compute capability (9.0)
  *   SOFTCUDA_THREADS   threads that execute grids (cores, at least 2)

@@ -14,6 +14,9 @@ if [ ! -r "$soft" ]; then
 fi
 # As it is by default: with all that the real driver makes others wait for.
 unset SOFTCUDA_DEVICES SOFTCUDA_RELAX SOFTCUDA_FAULT CUDA_VISIBLE_DEVICES
+# The programs' processes share a device, with nobody else.
+export SOFTCUDA_ACCOUNT="contract-$$"
+trap 'rm -f /dev/shm/softcuda-*-"$SOFTCUDA_ACCOUNT"' EXIT
 tests/contract/run.sh "$soft" "$build/tests/contract"
 rc=$?
 # A library that is there and passes nothing is no reason to skip.

@@ -150,6 +150,58 @@ decode_mov_vec(struct ptx_parser *p, int type)
 	ptx_emit(p, &i);
 }
 
+/* All is read before anything is written, they may be the same. */
+static void
+exec_mov_vec(struct ptx_warp *w, const struct ptx_insn *i)
+{
+	unsigned n = i->vec;
+
+	PTX_EACH(w, l,
+		uint64_t v[4];
+
+		for (unsigned k = 0; k < n; k++)
+			v[k] = ptx_in(w, i->src[k])[l];
+		for (unsigned k = 0; k < n; k++)
+			ptx_out(w, i->dst[k])[l] = v[k];
+	);
+}
+
+/* One element of a vector operand; of a special register by its name. */
+static struct ptx_opnd
+vec_elem(struct ptx_parser *p, const struct ptx_opnd *o, unsigned k)
+{
+	struct ptx_opnd e = *o;
+	char *word;
+
+	if (o->kind == PTX_O_VEC)
+		return p->elems[o->first + k];
+	word = ptx_need(p, ptx_arena_alloc(&p->scratch, o->word_size + 3));
+	snprintf(word, o->word_size + 3, "%.*s.%c", (int)o->word_size,
+		 o->word, "xyzw"[k]);
+	e.word = word;
+	e.word_size = o->word_size + 2;
+	return e;
+}
+
+static void
+decode_mov_vectors(struct ptx_parser *p, int type, unsigned n)
+{
+	const struct ptx_opnd *d = &p->opnds[0], *s = &p->opnds[1];
+	struct ptx_insn i = ptx_insn_start(p, exec_mov_vec);
+
+	if (d->kind != PTX_O_VEC || d->count != n ||
+	    (s->kind != PTX_O_SREG && (s->kind != PTX_O_VEC || s->count != n)))
+		ptx_unsupported(p);
+	i.vec = (uint8_t)n;
+	for (unsigned k = 0; k < n; k++) {
+		struct ptx_opnd e = vec_elem(p, s, k);
+
+		i.src[k] = ptx_src(p, &e, type);
+		i.dst[k] = ptx_dst(p, &p->elems[d->first + k], type);
+	}
+	ptx_emit(p, &i);
+}
+
 static void
 decode_mov_pred(struct ptx_parser *p)
 {
@@ -163,11 +215,16 @@ decode_mov_pred(struct ptx_parser *p)
 static void
 decode_mov(struct ptx_parser *p)
 {
+	unsigned vec = ptx_mod(p, "v2") ? 2 : ptx_mod(p, "v4") ? 4 : 0;
 	int type = ptx_mod_type(p);
 
 	ptx_mods_done(p);
 	ptx_want_opnds(p, 2);
-	if (type == PTX_T_PRED)
+	if (vec && type != PTX_T_PRED && ptx_type_size(type) >= 2)
+		decode_mov_vectors(p, type, vec);
+	else if (vec)
+		ptx_unsupported(p);
+	else if (type == PTX_T_PRED)
 		decode_mov_pred(p);
 	else if (type == PTX_T_B128)
 		decode_mov_b128(p);

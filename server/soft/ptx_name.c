@@ -104,8 +104,9 @@ ptx_name_find(struct ptx_parser *p, const char *s, size_t n)
 	reg = ptx_name_add(p, s, n, PTX_NAME_REG);
 	p->depth = depth;
 	reg->type = range->type;
-	reg->index = range->index +
-		     (int32_t)(at << (range->type == PTX_T_B128));
+	reg->vec = range->vec;
+	reg->index = range->index + (int32_t)(at *
+		(range->vec ? range->vec : 1u + (range->type == PTX_T_B128)));
 	return reg;
 }
 

@@ -37,6 +37,7 @@ struct ptx_name {
 	int type;             /* of a register */
 	int32_t index;        /* slot, index or pc */
 	uint32_t count;       /* of a range */
+	uint8_t vec;          /* elements of a vector register, 0: scalar */
 	uint32_t offset, size;
 	void *data;           /* struct ptx_branches */
 	unsigned depth;

@@ -63,8 +63,9 @@ parse_guard(struct ptx_parser *p)
 }
 
 static void
-declare_register(struct ptx_parser *p, int type, int regs_each)
+declare_register(struct ptx_parser *p, int type, unsigned vec)
 {
+	int regs_each = vec ? (int)vec : 1 + (type == PTX_T_B128);
 	struct ptx_tok t = p->lex.tok;
 	bool is_pred = type == PTX_T_PRED, is_range;
 	uint64_t count = 1;
@@ -85,6 +86,7 @@ declare_register(struct ptx_parser *p, int type, int regs_each)
 	name = ptx_name_add(p, t.s, t.n, is_range ? PTX_NAME_REG_RANGE
 						  : PTX_NAME_REG);
 	name->type = type;
+	name->vec = (uint8_t)vec;
 	name->count = (uint32_t)count;
 	name->index = *next;
 	*next += (int32_t)count * regs_each;
@@ -105,6 +107,7 @@ declare_register(struct ptx_parser *p, int type, int regs_each)
 						    PTX_NAME_REG);
 
 		one->type = type;
+		one->vec = (uint8_t)vec;
 		one->index = name->index + (int32_t)i * regs_each;
 	}
 }
@@ -114,20 +117,19 @@ parse_reg(struct ptx_parser *p)
 {
 	char word[16] = "";
 	const struct ptx_tok *t = &p->lex.tok;
+	unsigned vec = ptx_accept(p, ".v2") ? 2 : ptx_accept(p, ".v4") ? 4 : 0;
 	int type = PTX_T_NONE;
 
 	if (t->kind == PTX_TOK_DOT && t->n - 1 < sizeof(word)) {
 		memcpy(word, t->s + 1, t->n - 1);
 		type = ptx_type_named(word);
 	}
-	if (!strcmp(word, "v2") || !strcmp(word, "v4"))
-		ptx_fail(p, PTX_E_UNSUPPORTED, t->line,
-			 "unsupported directive '.reg .%s'", word);
-	if (!type)
+	if (!type || (vec && (type == PTX_T_PRED ||
+			      ptx_type_size(type) * vec > 16)))
 		ptx_fail_token(p);
 	ptx_lex_next(&p->lex);
 	do
-		declare_register(p, type, 1 + (type == PTX_T_B128));
+		declare_register(p, type, vec);
 	while (ptx_accept(p, ","));
 	ptx_expect(p, ";");
 }

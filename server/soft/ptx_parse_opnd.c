@@ -166,6 +166,47 @@ parse_selector(struct ptx_parser *p, struct ptx_opnd *o)
 	ptx_fail_token(p);
 }
 
+static unsigned
+push_elem(struct ptx_parser *p, const struct ptx_opnd *o)
+{
+	if (p->nelems >= PTX_MAX_ELEMS)
+		ptx_fail(p, PTX_E_SYNTAX, p->lex.tok.line,
+			 "too many operands");
+	p->elems[p->nelems] = *o;
+	return p->nelems++;
+}
+
+/* A vector register: one element of it, or all as if in braces. */
+static void
+parse_vector(struct ptx_parser *p, struct ptx_opnd *o,
+	     const struct ptx_name *name)
+{
+	static const char *const words[] = { ".x", ".y", ".z", ".w",
+					     ".r", ".g", ".b", ".a" };
+	struct ptx_opnd e = {
+		.kind = PTX_O_REG, .type = name->type, .word = o->word,
+		.word_size = o->word_size,
+	};
+
+	if (p->lex.tok.kind == PTX_TOK_DOT && p->lex.tok.is_glued) {
+		for (unsigned k = 0; k < 8; k++) {
+			if (k % 4 >= name->vec || !ptx_accept(p, words[k]))
+				continue;
+			*o = e;
+			o->slot = name->index + (int32_t)(k % 4);
+			return;
+		}
+		ptx_fail_token(p);
+	}
+	o->kind = PTX_O_VEC;
+	o->first = p->nelems;
+	o->count = name->vec;
+	for (unsigned k = 0; k < name->vec; k++) {
+		e.slot = name->index + (int32_t)k;
+		push_elem(p, &e);
+	}
+}
+
 static void
 parse_ident(struct ptx_parser *p, struct ptx_opnd *o)
 {
@@ -175,7 +216,9 @@ parse_ident(struct ptx_parser *p, struct ptx_opnd *o)
 	ptx_lex_next(&p->lex);
 	o->word = t.s;
 	o->word_size = t.n;
-	if (name && name->kind == PTX_NAME_REG) {
+	if (name && name->kind == PTX_NAME_REG && name->vec) {
+		parse_vector(p, o, name);
+	} else if (name && name->kind == PTX_NAME_REG) {
 		o->kind = PTX_O_REG;
 		o->slot = name->index;
 		o->type = name->type;
@@ -239,16 +282,6 @@ parse_simple(struct ptx_parser *p, struct ptx_opnd *o)
 	o->imm = (uint64_t)ptx_const_expr(p);
 }
 
-static unsigned
-push_elem(struct ptx_parser *p, const struct ptx_opnd *o)
-{
-	if (p->nelems >= PTX_MAX_ELEMS)
-		ptx_fail(p, PTX_E_SYNTAX, p->lex.tok.line,
-			 "too many operands");
-	p->elems[p->nelems] = *o;
-	return p->nelems++;
-}
-
 /* Simple operands up to the closing bracket, one after the other. */
 static void
 parse_elems(struct ptx_parser *p, struct ptx_opnd *o, const char *close)
@@ -260,6 +293,8 @@ parse_elems(struct ptx_parser *p, struct ptx_opnd *o, const char *close)
 		if (o->count)
 			ptx_expect(p, ",");
 		parse_simple(p, &e);
+		if (e.kind == PTX_O_VEC)
+			ptx_fail_token(p);
 		push_elem(p, &e);
 		o->count++;
 	}

@@ -8,6 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+START_TEST(vector_registers_have_parts)
+{
+	uint32_t *o = run(KERNEL(
+		".reg .v4 .b32 %v, %w<2>; .reg .v2 .b32 %u;\n"
+		"mov.v4.b32 %v, {1, 2, 3, %t}; mov.v4.b32 %w1, %v;\n"
+		"add.u32 %w1.x, %v.y, %w1.a; mov.v2.b32 %u, {%w1.y, %w1.x};\n"
+		"mov.v4.b32 %v, {%v.w, %v.z, %v.y, %v.x};\n"
+		"shl.b32 %r1, %t, 4; cvt.u64.u32 %d1, %r1;\n"
+		"add.u64 %d1, %d1, %o; st.global.v4.b32 [%d1], %v;\n"
+		"st.global.v2.b32 [%d1+512], %u;\n"), 1, 32);
+
+	for (unsigned t = 0; t < 32; t++) {
+		ck_assert_uint_eq(o[4 * t], t);
+		ck_assert_uint_eq(o[4 * t + 1], 3);
+		ck_assert_uint_eq(o[4 * t + 2], 2);
+		ck_assert_uint_eq(o[4 * t + 3], 1);
+		ck_assert_uint_eq(o[128 + 4 * t], 2);
+		ck_assert_uint_eq(o[128 + 4 * t + 1], 2 + t);
+	}
+	harness_close(&h);
+}
+END_TEST
+
 START_TEST(shared_memory_is_the_blocks_own)
 {
 	uint32_t *o = run(KERNEL(
@@ -345,6 +368,7 @@ add_memory(Suite *s)
 	TCase *t = tcase_create("memory");
 
 	tcase_set_timeout(t, 60);
+	tcase_add_test(t, vector_registers_have_parts);
 	tcase_add_test(t, shared_memory_is_the_blocks_own);
 	tcase_add_test(t, dynamic_shared_memory_starts_after_the_static);
 	tcase_add_test(t, generic_addresses_reach_every_space);

@@ -222,6 +222,7 @@ extern const struct ptx_decoder ptx_decode_mov[], ptx_decode_int[],
 	ptx_decode_bits[], ptx_decode_float[], ptx_decode_cvt[], ptx_decode_cmp[],
 	ptx_decode_mem[], ptx_decode_atom[], ptx_decode_ctl[],
 	ptx_decode_warp[], ptx_decode_tex[], ptx_decode_half[],
-	ptx_decode_async[], ptx_decode_video[], ptx_decode_mbar[];
+	ptx_decode_async[], ptx_decode_video[], ptx_decode_mbar[],
+	ptx_decode_mma[], ptx_decode_wmma[], ptx_decode_matrix[];
 
 #endif

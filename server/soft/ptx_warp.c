@@ -7,9 +7,7 @@
  * inputs are gathered from each lane's own instruction and frame, and the
  * results go back there.
  */
-#include "server/soft/ptx_exec.h"
-#include "server/soft/ptx_ops.h"
-#include "server/soft/ptx_parse.h"
+#include "server/soft/ptx_warp.h"
 
 #include <string.h>
 
@@ -171,7 +169,10 @@ do_nothing(const struct ptx_insn *i, struct gathered *g)
 }
 
 /* imm of an instruction indexes this. */
-enum { DO_SHFL, DO_VOTE, DO_MATCH, DO_REDUX, DO_ELECT, DO_BAR };
+enum {
+	DO_SHFL, DO_VOTE, DO_MATCH, DO_REDUX, DO_ELECT, DO_BAR,
+	DO_WHOLE,                 /* aux: struct ptx_whole */
+};
 static void (*const actions[])(const struct ptx_insn *, struct gathered *) = {
 	[DO_SHFL] = do_shfl, [DO_VOTE] = do_vote, [DO_MATCH] = do_match,
 	[DO_REDUX] = do_redux, [DO_ELECT] = do_elect, [DO_BAR] = do_nothing,
@@ -184,6 +185,10 @@ act(struct ptx_warp *w, uint32_t members)
 	struct gathered g = { .members = members };
 	const struct ptx_insn *any = w->sync_insn[__builtin_ctz(members)];
 
+	if (any->imm == DO_WHOLE) {
+		((const struct ptx_whole *)any->aux)->run(w, any, members);
+		return;
+	}
 	for (uint32_t m = members; m; m &= m - 1) {
 		unsigned l = (unsigned)__builtin_ctz(m);
 		const struct ptx_insn *i = w->sync_insn[l];
@@ -216,7 +221,8 @@ act(struct ptx_warp *w, uint32_t members)
 static bool
 is_kind(const struct ptx_insn *a, const struct ptx_insn *b)
 {
-	return a->imm == b->imm && a->op == b->op && a->type == b->type;
+	return a->imm == b->imm && a->op == b->op && a->type == b->type &&
+	       (a->imm != DO_WHOLE || a->aux == b->aux);
 }
 
 /* Lets the lane's set go on when it is complete. */
@@ -451,6 +457,43 @@ ptx_decode_warp_bar(struct ptx_parser *p)
 	i.imm = DO_BAR;
 	i.src[3] = ptx_src(p, &p->opnds[0], PTX_T_B32);
 	ptx_emit(p, &i);
+}
+
+struct ptx_insn
+ptx_whole_start(struct ptx_parser *p, const struct ptx_whole *whole)
+{
+	struct ptx_insn i = ptx_insn_start(p, exec_sync);
+
+	i.imm = DO_WHOLE;
+	i.aux = whole;
+	i.src[3] = ptx_const(p, UINT32_MAX);
+	return i;
+}
+
+void
+ptx_whole_mods(struct ptx_parser *p)
+{
+	need_sync(p);
+	if (!ptx_mod(p, "aligned"))
+		ptx_unsupported(p);
+}
+
+unsigned
+ptx_whole_regs(struct ptx_parser *p, const struct ptx_opnd *o, int type,
+	       unsigned most, bool is_dst, int32_t *slots)
+{
+	const struct ptx_opnd *e = &p->elems[o->first];
+	unsigned count = o->kind == PTX_O_VEC ? o->count : 1;
+
+	if (o->kind != PTX_O_VEC)
+		e = o;
+	if (count > most)
+		ptx_fail(p, PTX_E_SYNTAX, p->line,
+			 "wrong number of registers for '%s'", p->full);
+	for (unsigned k = 0; k < count; k++)
+		slots[k] = is_dst ? ptx_dst(p, &e[k], type)
+				  : ptx_src(p, &e[k], type);
+	return count;
 }
 
 static void

@@ -178,6 +178,18 @@ def build():
                                            sets[name + ".int2"][1]))
         sets[name + "x2.int2"] = (32, pack2(sets[name + ".int2"][1],
                                             sets[name + ".int"][1]))
+    # Sums of products that do not fit: every bit of a term may matter.
+    for name, bits, conv in (("f32", 32, f32), ("f64", 64, f64),
+                             ("f16", 16, f16), ("bf16", 16, bf16)):
+        for op in ("sum", "sum2"):
+            rnd = random.Random(name + op)
+            sets["%s.%s" % (name, op)] = (bits, [
+                conv(rnd.uniform(-1, 1) * 2.0 ** rnd.randrange(-4, 5))
+                for _ in range(COUNT)])
+    for name in ("f16", "bf16"):
+        one, two = sets[name + ".sum"][1], sets[name + ".sum2"][1]
+        sets[name + "x2.sum"] = (32, pack2(one, two))
+        sets[name + "x2.sum2"] = (32, pack2(two[7:] + two[:7], one))
     for name, (width, words) in sets.items():
         assert len(words) == COUNT, name
         assert all(0 <= w < 1 << width for w in words), name

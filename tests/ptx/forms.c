@@ -5,6 +5,7 @@
  *	forms MODE [-d FOLDER] [PREFIX]
  *
  * record  prints the table with the results that this driver library gives
+ * missing is "record" of the rows that have no result yet
  * check   compares with the recorded results
  * accept  prints the table with its "accepted" column set for this library
  * ptx     prints the module text of the rows
@@ -180,11 +181,13 @@ run_mode(const char *mode, struct form_table *table)
 	}
 	if (!strcmp(mode, "count"))
 		return count_rows(table);
+	if (!strcmp(mode, "missing"))
+		form_table_select_missing(table);
 	result = calloc(table->count + 1, sizeof(*result));
 	if (!result)
 		return TEST_FAIL;
 	form_run(table->form, result, table->count);
-	if (!strcmp(mode, "record"))
+	if (!strcmp(mode, "record") || !strcmp(mode, "missing"))
 		r = record(table, result);
 	else if (!strcmp(mode, "accept"))
 		r = accept(table, result);
@@ -197,7 +200,7 @@ run_mode(const char *mode, struct form_table *table)
 int
 main(int argc, char **argv)
 {
-	static const char modes[] = "|record|check|accept|ptx|count|";
+	static const char modes[] = "|record|missing|check|accept|ptx|count|";
 	const char *folder = "tests/ptx", *prefix = "";
 	struct form_table table;
 	char word[16];
@@ -205,7 +208,8 @@ main(int argc, char **argv)
 
 	snprintf(word, sizeof(word), "|%s|", argc > 1 ? argv[1] : "");
 	if (argc < 2 || !strstr(modes, word)) {
-		fprintf(stderr, "usage: forms record|check|accept|ptx|count "
+		fprintf(stderr, "usage: forms "
+				"record|missing|check|accept|ptx|count "
 				"[-d FOLDER] [PREFIX]\n");
 		return 2;
 	}

@@ -65,6 +65,8 @@ int form_table_read(struct form_table *table, const char *folder);
 void form_table_fini(struct form_table *table);
 /* Keeps the rows whose name begins with prefix. */
 void form_table_select(struct form_table *table, const char *prefix);
+/* Keeps the rows that nothing is recorded for. */
+void form_table_select_missing(struct form_table *table);
 void form_print(FILE *f, const struct form *form);
 void form_print_result(FILE *f, const struct form *form,
 		       const struct form_result *result);

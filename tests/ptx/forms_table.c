@@ -214,6 +214,23 @@ form_table_select(struct form_table *table, const char *prefix)
 }
 
 void
+form_table_select_missing(struct form_table *table)
+{
+	static struct form_result words;
+	size_t i, n = 0;
+
+	for (i = 0; i < table->count; i++) {
+		struct form *f = &table->form[i];
+
+		if (form_recorded(f, &words))
+			form_fini(f);
+		else
+			table->form[n++] = *f;
+	}
+	table->count = n;
+}
+
+void
 form_table_fini(struct form_table *table)
 {
 	size_t i;

@@ -4,7 +4,9 @@
 
 The text of each row is made here; its result is recorded on a GPU by
 "forms record". A row whose text did not change keeps its recorded result
-and its "accepted" word, so this script can be run at any time.
+and its "accepted" word, so this script can be run at any time. Tables named
+as arguments (what "forms missing" printed) give their results to rows that
+have none.
 
 Registers of a row: inputs %a %b %c %x and outputs %d %e %f %g, of the types
 its third column gives in that order. Also %t (u32, thread 0..63), %gp (u64,
@@ -932,6 +934,154 @@ def matrices():
     form(lds + "ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%d}, [sa]; }", "b64 b64 > b32",
          "i64.u i64.b", name="ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16")
     form("movmatrix.sync.aligned.m8n8.trans.b16 %d, %a;", "b32 > b32", "i32.u")
+    matrix_shapes()
+    matrix_sums()
+    matrix_moves()
+    wmma()
+
+
+def regs(count, kind):
+    words = ["%a", "%b"] if kind == "a" else ["%b", "%a"]
+    return "{" + ", ".join(words[k % 2] for k in range(count)) + "}"
+
+
+def mma(shape, types, na, nb, nd, sets, tag=None, mods="", tail="", acc=None):
+    """d = a * b + c, c being the inputs again (or registers `acc`)."""
+    out = "f64" if types[0] == "f64" else "f32" if types[0] == "f32" else "b32"
+    src = "f64" if types[1] == "f64" else "b32"
+    op = "mma.sync.aligned.%s.row.col%s.%s%s" % (shape, mods, ".".join(types), tail)
+    dst = "{" + ", ".join("%" + r for r in "defg"[:nd]) + "}"
+    add = acc or "{" + ", ".join(["%a", "%b", "%b", "%a"][:nd]) + "}"
+    form("%s %s, %s, %s, %s;" % (op, dst, regs(na, "a"), regs(nb, "b"), add),
+         "%s %s > %s" % (src, src, " ".join([out] * nd)), sets, tag=tag, name=op)
+
+
+def matrix_shapes():
+    """Every shape and type, on small integers: where each element is."""
+    half, bf, single = "f16x2.int f16x2.int2", "bf16x2.int bf16x2.int2", "f32.int f32.int2"
+    zero = "{0f00000000, 0f3F800000, 0fC0000000, 0f00000000}"
+    mma("m16n8k8", ("f32", "f16", "f16", "f32"), 2, 1, 4, half, acc=zero)
+    mma("m16n8k8", ("f16", "f16", "f16", "f16"), 2, 1, 2, half)
+    mma("m16n8k16", ("f16", "f16", "f16", "f16"), 4, 2, 2, half)
+    mma("m16n8k8", ("f32", "bf16", "bf16", "f32"), 2, 1, 4, bf, acc=zero)
+    mma("m16n8k4", ("f32", "tf32", "tf32", "f32"), 2, 1, 4, single, acc=zero)
+    for a, b in (("e4m3", "e4m3"), ("e5m2", "e4m3")):
+        mma("m16n8k32", ("f32", a, b, "f32"), 4, 2, 4, "i32.u i32.b", acc=zero)
+    for shape, na, nb, nd in (("m8n8k16", 1, 1, 2), ("m16n8k16", 2, 1, 4), ("m16n8k32", 4, 2, 4)):
+        for a, b, mods in (("s8", "u8", ""), ("u8", "u8", ".satfinite")):
+            mma(shape, ("s32", a, b, "s32"), na, nb, nd, "i32.u i32.b", mods=mods)
+    for shape, na, nb, nd in (("m8n8k32", 1, 1, 2), ("m16n8k32", 2, 1, 4), ("m16n8k64", 4, 2, 4)):
+        for a, b in (("s4", "s4"), ("u4", "s4")):
+            mma(shape, ("s32", a, b, "s32"), na, nb, nd, "i32.u i32.b")
+    for shape, na, nb, nd in (("m8n8k128", 1, 1, 2), ("m16n8k128", 2, 1, 4), ("m16n8k256", 4, 2, 4)):
+        for op in (".xor.popc", ".and.popc"):
+            mma(shape, ("s32", "b1", "b1", "s32"), na, nb, nd, "i32.u i32.b", tail=op)
+    for shape, na, nb in (("m16n8k4", 2, 1), ("m16n8k8", 4, 2), ("m16n8k16", 8, 4)):
+        mma(shape, ("f64",) * 4, na, nb, 4, "f64.int f64.int2")
+
+
+def matrix_sums():
+    """Sums that are not exact, and values that are no numbers."""
+    zero, tenth = "{0f00000000, 0f00000000, 0f00000000, 0f00000000}", "{0f3DCCCCCD, 0fBDCCCCCD, 0f42C80001, 0f4B000001}"
+    for t, bits in (("f16", "f16x2"), ("bf16", "bf16x2")):
+        for sets, tag in (("sum", "sums"), ("u", "specials")):
+            pair = "%s.%s %s.%s" % (bits, sets, bits, "sum2" if sets == "sum" else "b")
+            types = ("f32", t, t, "f32")
+            mma("m16n8k16", types, 4, 2, 4, pair, tag, acc=zero)
+            mma("m16n8k16", types, 4, 2, 4, pair, tag + " added", acc=tenth)
+            mma("m16n8k8", types, 2, 1, 4, pair, tag, acc=tenth)
+    for sets, tag in (("f16x2.sum f16x2.sum2", "sums"), ("f16x2.u f16x2.b", "specials")):
+        mma("m16n8k16", ("f16",) * 4, 4, 2, 2, sets, tag)
+        mma("m16n8k8", ("f16",) * 4, 2, 1, 2, sets, tag)
+    for sets, tag in (("f32.sum f32.sum2", "sums"), ("f32.u f32.b", "specials")):
+        mma("m16n8k8", ("f32", "tf32", "tf32", "f32"), 4, 2, 4, sets, tag, acc=tenth)
+        mma("m16n8k4", ("f32", "tf32", "tf32", "f32"), 2, 1, 4, sets, tag, acc=tenth)
+    for sets, tag in (("f64.sum f64.sum2", "sums"), ("f64.u f64.b", "specials")):
+        mma("m8n8k4", ("f64",) * 4, 1, 1, 2, sets, tag)
+        mma("m16n8k16", ("f64",) * 4, 8, 4, 4, sets, tag)
+    for a in ("e4m3", "e5m2"):
+        mma("m16n8k32", ("f32", a, a, "f32"), 4, 2, 4, "i32.a i32.c", "sums", acc=tenth)
+
+
+def matrix_moves():
+    put = ("{ .reg .u32 sa; mov.u32 sa, sbuf; mad.lo.u32 sa, %t, 16, sa; "
+           "st.shared.v2.b64 [sa], {%a, %b}; bar.sync 0; ")
+    names = ("%d", "%e", "%f", "%g")
+    for count in (1, 2, 4):
+        for trans in ("", ".trans"):
+            op = "ldmatrix.sync.aligned.m8n8.x%d%s.shared.b16" % (count, trans)
+            if op not in NAMES:
+                form("%s%s {%s}, [sa]; }" % (put, op, ", ".join(names[:count])),
+                     "b64 b64 > " + " ".join(["b32"] * count), "i64.u i64.b", name=op)
+            op = "stmatrix.sync.aligned.m8n8.x%d%s.shared.b16" % (count, trans)
+            form("%s%s [sa], {%s}; bar.sync 0; ld.shared.v2.b64 {%%d, %%e}, [sa]; }" %
+                 (put.replace("{ ", "{ .reg .u32 l, m, n, o; cvt.u32.u64 l, %a; cvt.u32.u64 m, %b; "
+                              "add.u32 n, l, 1; xor.b32 o, l, m; ", 1), op,
+                  ", ".join("lmno"[:count])), "b64 b64 > b64 b64", "i64.u i64.b", name=op)
+    form("{ .reg .u64 ga; cvta.shared.u64 ga, sbuf; mad.wide.u32 ga, %t, 16, ga; "
+         "st.v2.b64 [ga], {%a, %b}; bar.sync 0; "
+         "ldmatrix.sync.aligned.m8n8.x2.b16 {%d, %e}, [ga+0]; }", "b64 b64 > b32 b32",
+         "i64.u i64.b", name="ldmatrix.sync.aligned.m8n8.x2.b16")
+
+
+def wmma_row(shape, kind, layouts, count, sets, out="f32", op="", tag=None):
+    """Loads, multiplies, stores; each warp in a half of sbuf."""
+    a, b, c, stride = count
+    al, bl = layouts
+    types = "f32.f32" if kind == "f16" else "%s.%s.%s.%s" % (out, kind, kind, out)
+    if kind == "f16" and out == "f16":
+        types = "f16.f16"
+    word = {"f64": "b64"}.get(kind, "b32")
+    cword = {"f64": "b64", "f32": "f32"}.get(out, "b32")
+
+    def frag(r, n):
+        return "{" + ", ".join("%s%d" % (r, k) for k in range(n)) + "}"
+    fill = "st.shared.v2.b64 [la], {%a, %b}; st.shared.v2.b64 [la+512], {%b, %a};" \
+        if word == "b64" else \
+        "st.shared.v4.b32 [la], {%a, %b, %b, %a}; st.shared.v4.b32 [la+512], {%b, %a, %b, %b};"
+    setup = "".join("mov.%s C%d, %s; " % (cword, k, {"f32": "0f3F800000", "f64": "0"}.get(out, "0"))
+                    for k in range(c))
+    body = (
+        "{ .reg .u32 sa, la, l; .reg .%s A<%d>, B<%d>; .reg .%s C<%d>, D<%d>; "
+        "mov.u32 sa, sbuf; and.b32 l, %%t, 32; mad.lo.u32 sa, l, 64, sa; and.b32 l, %%t, 31; "
+        "mad.lo.u32 la, l, 16, sa; %s bar.sync 0; %s"
+        "wmma.load.a.sync.aligned.%s.%s.shared.%s %s, [sa], %d; "
+        "wmma.load.b.sync.aligned.%s.%s.shared.%s %s, [sa+512], %d; "
+        "wmma.mma%s.sync.aligned.%s.%s.%s.%s %s, %s, %s, %s; bar.sync 0; "
+        "wmma.store.d.sync.aligned.row.%s.shared.%s [sa], %s, %d; bar.sync 0; "
+        "mad.lo.u32 la, l, 16, la; ld.shared.v2.b64 {%%d, %%e}, [la]; "
+        "ld.shared.v2.b64 {%%f, %%g}, [la+16]; }" %
+        (word, a, b, cword, c, c, fill, setup,
+         al, shape, kind, frag("A", a), stride[0], bl, shape, kind, frag("B", b), stride[1],
+         op, al, bl, shape, types, frag("D", c), frag("A", a), frag("B", b), frag("C", c),
+         shape, out, frag("D", c), stride[2]))
+    source = "f64 f64" if kind == "f64" else "b32 b32"
+    form(body, source + " > b64 b64 b64 b64", sets, tag=tag,
+         name="wmma%s.%s.%s.%s.%s" % (op, al, bl, shape, types))
+
+
+def wmma():
+    half, bf, single = "f16x2.int f16x2.int2", "bf16x2.int bf16x2.int2", "f32.int f32.int2"
+    for al, bl in (("row", "col"), ("col", "row")):
+        lay = (al, bl)
+        wmma_row("m16n16k16", "f16", lay, (8, 8, 8, (16, 16, 16)), half)
+        wmma_row("m16n16k16", "bf16", lay, (4, 4, 8, (16, 16, 16)), bf)
+        wmma_row("m16n16k8", "tf32", lay, (4, 4, 8, (16, 16, 16)), single)
+        wmma_row("m16n16k16", "s8", lay, (2, 2, 8, (16, 16, 16)), "i32.u i32.b", "s32")
+    wmma_row("m16n16k16", "f16", ("row", "row"), (8, 8, 4, (16, 16, 16)), half, "f16")
+    wmma_row("m32n8k16", "f16", ("row", "col"), (8, 8, 8, (16, 16, 8)), half)
+    wmma_row("m8n32k16", "f16", ("row", "row"), (8, 8, 8, (16, 32, 32)), half)
+    wmma_row("m32n8k16", "u8", ("row", "col"), (4, 1, 8, (16, 16, 8)), "i32.u i32.b", "s32")
+    wmma_row("m8n32k16", "s8", ("row", "col"), (1, 4, 8, (16, 16, 32)), "i32.u i32.b", "s32")
+    wmma_row("m8n8k4", "f64", ("row", "col"), (1, 1, 2, (4, 4, 8)), "f64.int f64.int2", "f64")
+    wmma_row("m8n8k32", "s4", ("row", "col"), (1, 1, 2, (32, 32, 8)), "i32.u i32.b", "s32")
+    wmma_row("m8n8k32", "u4", ("row", "col"), (1, 1, 2, (32, 32, 8)), "i32.u i32.b", "s32")
+    wmma_row("m8n8k128", "b1", ("row", "col"), (1, 1, 2, (128, 128, 8)), "i32.u i32.b", "s32",
+             ".xor.popc")
+    wmma_row("m16n16k16", "f16", ("row", "col"), (8, 8, 8, (16, 16, 16)), "f16x2.sum f16x2.sum2",
+             tag="sums")
+    wmma_row("m16n16k16", "bf16", ("row", "col"), (4, 4, 8, (16, 16, 16)),
+             "bf16x2.sum bf16x2.sum2", tag="sums")
 
 
 def read_recorded(path):
@@ -964,6 +1114,11 @@ def main():
                                       " ".join("%0*x" % (width // 4, w) for w in words)))
     path = os.path.join(HERE, "forms.tsv")
     old = read_recorded(path)
+    # Tables recorded elsewhere fill in what is not recorded yet.
+    for extra in sys.argv[1:]:
+        for key, (_, result) in read_recorded(extra).items():
+            if result != "-" and old.get(key, ("?", "-"))[1] == "-":
+                old[key] = (old.get(key, ("?",))[0], result)
     with open(path, "w", encoding="ascii") as f:
         f.write("# name\tptx\ttypes\tinputs\tclass\taccepted\tresult\n")
         for row in ROWS:

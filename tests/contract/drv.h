@@ -46,6 +46,7 @@ enum {
 	X(cuCtxSetLimit)			\
 	X(cuCtxSynchronize)			\
 	X(cuDevResourceGenerateDesc)		\
+	X(cuDevSmResourceSplitByCount)		\
 	X(cuDeviceGet)				\
 	X(cuDeviceGetAttribute)			\
 	X(cuDeviceGetCount)			\
@@ -77,6 +78,7 @@ enum {
 	X(cuGraphLaunch)			\
 	X(cuGreenCtxCreate)			\
 	X(cuGreenCtxDestroy)			\
+	X(cuGreenCtxGetDevResource)		\
 	X(cuGreenCtxStreamCreate)		\
 	X(cuInit)				\
 	X(cuKernelGetAttribute)			\

@@ -86,9 +86,18 @@ void wkr_pending_poll(struct wkr_client *client);
 void wkr_pending_drop(struct wkr_client *client);
 
 /* print.c: whose kernels may print (R7). */
+
+/* A kernel or graph that could print: how often it was launched and nobody
+ * printed. */
+struct wkr_printer {
+	_Atomic uint32_t since; /* the text that came last before that */
+	_Atomic uint32_t launches;
+};
+
 int wkr_print_init(void);
-/* For the launch of frame seq. False: another client's are in flight. */
-bool wkr_print_acquire(struct wkr_client *client, uint64_t seq);
+/* For the launch of frame seq. False: it has to wait for another client's. */
+bool wkr_print_acquire(struct wkr_client *client, uint64_t seq,
+		       struct wkr_printer *printer);
 void wkr_print_release(struct wkr_client *client);
 void wkr_print_collect(struct wkr_client *client);
 /* At a fault: what nobody will collect goes to the log. */

@@ -74,7 +74,9 @@ struct wkr_client {
 				      * are no operations of a stream */
 	_Atomic bool host_news;	     /* mpsHostNext has come */
 	uint64_t seq;		    /* of the last frame done with */
-	_Atomic uint64_t print_seq; /* of its last printing launch */
+	_Atomic uint64_t print_seq; /* of its last launch that could print */
+	_Atomic uint64_t print_read; /* up to there its text has been read */
+	uint64_t print_ended;	     /* print.c's */
 
 	_Atomic uint64_t retired; /* private copy of page->retired */
 	_Atomic uint64_t unretired_launches;

@@ -159,6 +159,7 @@ keep_kernel(struct wkr_code *code, const char *name, CUfunction native,
 	memcpy(k->info, info, size);
 	strcpy(k->name, name);
 	k->native = native;
+	k->printer = (struct wkr_printer){0};
 	k->next = code->kernels;
 	code->kernels = k;
 	return k;
@@ -186,7 +187,7 @@ find_kernel(struct wkr_module *m, const char *name, struct wkr_kernel **out)
 
 static CUresult
 put_function(struct wkr_call *call, struct wkr_module *m, uint64_t handle,
-	     CUfunction native, uint32_t param_bytes)
+	     struct wkr_kernel *k)
 {
 	struct wkr_client *client = call->client;
 	struct wkr_function *f = calloc(1, sizeof(*f));
@@ -194,10 +195,11 @@ put_function(struct wkr_call *call, struct wkr_module *m, uint64_t handle,
 
 	if (!f)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	f->native = native;
+	f->native = k->native;
 	f->module = m;
 	f->handle = handle;
-	f->param_bytes = param_bytes;
+	f->param_bytes = k->info->param_bytes;
+	f->printer = m->printing ? &k->printer : NULL;
 	r = wkr_put_new(call, HANDLE_FUNCTION, handle, f);
 	if (r != CUDA_SUCCESS) {
 		free(f);
@@ -232,8 +234,7 @@ make_function(struct wkr_call *call, struct wkr_module *m, const char *name,
 	CUresult r = find_kernel(m, name, &k);
 
 	if (r == CUDA_SUCCESS)
-		r = put_function(call, m, function, k->native,
-				 k->info->param_bytes);
+		r = put_function(call, m, function, k);
 	if (r == CUDA_SUCCESS)
 		give_info(k->info, info, info_size);
 	return r;

@@ -185,7 +185,7 @@ wkr_mpsGraphKernel(struct wkr_call *call, uint64_t graph, const void *head,
 			&node->native, g->graph, NULL, 0, &p));
 	if (r == CUDA_SUCCESS)
 		r = set_attributes(node->native, &launch);
-	g->printing |= printing;
+	wkr_graph_prints(g, printing);
 	return end_node(g, node, r);
 }
 

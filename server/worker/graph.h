@@ -42,10 +42,19 @@ struct wkr_graph {
 	uint32_t count, room;
 	CUresult error; /* of the first part that failed */
 	bool printing;
+	struct wkr_printer printer;
 	bool names_memory;
 	uint64_t checked; /* client->ranges.changes when all was covered */
 	uint64_t behind;  /* backlog.c */
 };
+
+/* It has another kernel, which could print or not. */
+static inline void
+wkr_graph_prints(struct wkr_graph *g, bool printing)
+{
+	g->printing |= printing;
+	atomic_store(&g->printer.launches, 0);
+}
 
 /* graph_node.c: one node's parameters for the driver, everything in them
  * checked; `needs` is filled, with references. */

@@ -108,7 +108,8 @@ wkr_mpsGraphLaunch(struct wkr_call *call, uint64_t graph, uint64_t stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!owns_all(g))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (g->printing && !wkr_print_acquire(client, call->seq)) {
+	if (g->printing &&
+	    !wkr_print_acquire(client, call->seq, &g->printer)) {
 		client->parked = "the right to print";
 		return WKR_AGAIN;
 	}
@@ -215,7 +216,7 @@ wkr_mpsGraphSetKernel(struct wkr_call *call, uint64_t graph, uint32_t node,
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuGraphExecKernelNodeSetParams_v2(
 			g->native, n->native, &p));
-	g->printing |= printing;
+	wkr_graph_prints(g, printing);
 	return settle(g, n, &needs, r);
 }
 
@@ -310,7 +311,7 @@ swap_needs(struct wkr_graph *g, struct wkr_graph *o)
 		g->nodes[i].needs = o->nodes[i].needs;
 		o->nodes[i].needs = needs;
 	}
-	g->printing |= o->printing;
+	wkr_graph_prints(g, o->printing);
 	g->names_memory |= o->names_memory;
 	g->checked = 0;
 }

@@ -37,7 +37,7 @@ wkr_node_kernel(struct wkr_call *call, const void *head, size_t head_size,
 	needs->module = function->module;
 	if (params_size != function->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	*out_printing = function->module->printing;
+	*out_printing = function->printer;
 	*out = (CUDA_KERNEL_NODE_PARAMS){
 		.func = function->native,
 		.gridDimX = launch->head.grid[0],

@@ -187,8 +187,8 @@ wkr_launch(struct wkr_call *call, const struct data_launch *m)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (m->params.size != function->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (function->module->printing &&
-	    !wkr_print_acquire(client, call->seq)) {
+	if (function->printer &&
+	    !wkr_print_acquire(client, call->seq, function->printer)) {
 		client->parked = "the right to print";
 		return WKR_AGAIN;
 	}

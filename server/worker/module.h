@@ -42,6 +42,7 @@ struct wkr_kernel {
 	struct wkr_kernel *next;
 	CUfunction native;
 	struct function_info *info;
+	struct wkr_printer printer;
 	char name[];
 };
 
@@ -85,6 +86,7 @@ struct wkr_function {
 	struct wkr_module *module;
 	uint64_t handle;
 	uint32_t param_bytes;
+	struct wkr_printer *printer; /* its kernel's; NULL: it cannot print */
 };
 
 /* image.c */

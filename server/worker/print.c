@@ -6,6 +6,12 @@
  * is a file of ours that is read whenever such a client is answered, or
  * another wants to print (R7).
  *
+ * Most kernels that could print never do: every attention kernel of PyTorch
+ * can, in a branch that is not taken. One that was launched some times while
+ * no text came counts as silent and waits for nobody; that ends for all of
+ * them when text comes. Should it come while silent kernels of several
+ * clients run, each of these clients gets it, and the log says so.
+ *
  * A memory file and not a pipe: nothing can block on it being full.
  */
 #include <errno.h>
@@ -22,11 +28,15 @@
 
 /* Text that a client has not fetched: the FIFO's own size. */
 #define TEXT_KEPT (1024u * 1024u)
+/* What prints at all does so by then, or seldom. */
+#define SILENT_LAUNCHES 64u
 
 /* Guards what follows. Taken before a client's lock. */
 static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct wkr_client *holder;
 static off_t consumed; /* bytes of the file that were read */
+
+static _Atomic uint32_t texts = 1; /* how often text has come, and 1 */
 
 int
 wkr_print_init(void)
@@ -60,8 +70,37 @@ append_text(struct wkr_client *client, const char *text, size_t size)
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* What the driver has written since goes to the holder; its place in the
- * file is given back without moving anybody's end-of-file. */
+static bool
+has_unread(struct wkr_client *client)
+{
+	return atomic_load(&client->print_read) <
+	       atomic_load(&client->print_seq);
+}
+
+/* To whoever can have printed it. */
+static void
+give_text_locked(const char *text, size_t size)
+{
+	unsigned given = 0;
+
+	pthread_mutex_lock(&wkr.clients_lock);
+	for (struct wkr_client *c = wkr.clients; c; c = c->next) {
+		if (!has_unread(c))
+			continue;
+		append_text(c, text, size);
+		given++;
+	}
+	pthread_mutex_unlock(&wkr.clients_lock);
+	if (given > 1)
+		log_once(LOG_WARN, "device printf: kernels of %u clients can "
+				   "have printed a text; all get it", given);
+	if (!given)
+		log_line(LOG_WARN, "device printf of a client that has ended: "
+			 "%.*s", (int)size, text);
+}
+
+/* What the driver has written since; its place in the file is given back
+ * without moving anybody's end-of-file. */
 static void
 read_locked(void)
 {
@@ -70,14 +109,30 @@ read_locked(void)
 	ssize_t n;
 
 	while ((n = pread(STDOUT_FILENO, buf, sizeof(buf), consumed)) > 0) {
-		if (holder)
-			append_text(holder, buf, (size_t)n);
+		give_text_locked(buf, (size_t)n);
 		consumed += n;
 	}
-	if (consumed > from)
-		fallocate(STDOUT_FILENO,
-			  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from,
-			  consumed - from);
+	if (consumed == from)
+		return;
+	atomic_fetch_add(&texts, 1);
+	fallocate(STDOUT_FILENO, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  from, consumed - from);
+}
+
+/* Of every client, up to where its kernels have ended. */
+static void
+settle_locked(bool done)
+{
+	pthread_mutex_lock(&wkr.clients_lock);
+	for (struct wkr_client *c = wkr.clients; c; c = c->next) {
+		uint64_t seq = atomic_load(&c->print_seq);
+
+		if (done)
+			atomic_store(&c->print_read, c->print_ended);
+		else if (atomic_load(&c->retired) >= seq)
+			c->print_ended = seq;
+	}
+	pthread_mutex_unlock(&wkr.clients_lock);
 }
 
 /* Synchronising a stream that has no work makes the driver write out the
@@ -85,16 +140,51 @@ read_locked(void)
 static void
 flush_locked(struct wkr_lane *lane)
 {
+	settle_locked(false);
 	wkr_ok(wkr.drv.cuStreamSynchronize(lane->flush));
 	fflush(stdout);
 	read_locked();
+	settle_locked(true);
+}
+
+static bool
+is_silent(const struct wkr_printer *printer)
+{
+	return atomic_load(&printer->since) == atomic_load(&texts) &&
+	       atomic_load(&printer->launches) >= SILENT_LAUNCHES;
+}
+
+static void
+count_launch_locked(struct wkr_printer *printer)
+{
+	uint32_t now = atomic_load(&texts);
+
+	if (atomic_load(&printer->since) != now) {
+		atomic_store(&printer->launches, 0);
+		atomic_store(&printer->since, now);
+	}
+	atomic_fetch_add(&printer->launches, 1);
+}
+
+/* Before the launch: another lane must not take the right away, nor believe
+ * all text read, between the two. */
+static void
+note_launch(struct wkr_client *client, uint64_t seq)
+{
+	if (seq > atomic_load(&client->print_seq))
+		atomic_store(&client->print_seq, seq);
 }
 
 bool
-wkr_print_acquire(struct wkr_client *client, uint64_t seq)
+wkr_print_acquire(struct wkr_client *client, uint64_t seq,
+		  struct wkr_printer *printer)
 {
 	bool got = true;
 
+	if (is_silent(printer)) {
+		note_launch(client, seq);
+		return true;
+	}
 	pthread_mutex_lock(&print_lock);
 	if (holder && holder != client) {
 		got = atomic_load(&holder->retired) >=
@@ -104,10 +194,8 @@ wkr_print_acquire(struct wkr_client *client, uint64_t seq)
 	}
 	if (got) {
 		holder = client;
-		/* Before the launch: another lane must not take the right
-		 * away between the two. */
-		if (seq > atomic_load(&client->print_seq))
-			atomic_store(&client->print_seq, seq);
+		note_launch(client, seq);
+		count_launch_locked(printer);
 	}
 	pthread_mutex_unlock(&print_lock);
 	return got;
@@ -116,9 +204,10 @@ wkr_print_acquire(struct wkr_client *client, uint64_t seq)
 void
 wkr_print_collect(struct wkr_client *client)
 {
+	if (!has_unread(client))
+		return;
 	pthread_mutex_lock(&print_lock);
-	if (holder == client)
-		flush_locked(client->lane);
+	flush_locked(client->lane);
 	pthread_mutex_unlock(&print_lock);
 }
 
@@ -126,10 +215,10 @@ void
 wkr_print_release(struct wkr_client *client)
 {
 	pthread_mutex_lock(&print_lock);
-	if (holder == client) {
+	if (has_unread(client))
 		flush_locked(client->lane);
+	if (holder == client)
 		holder = NULL;
-	}
 	pthread_mutex_unlock(&print_lock);
 }
 

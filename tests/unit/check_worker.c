@@ -62,6 +62,26 @@ static const char printing_ptx[] =
 	" .param .b32 rv;\n call.uni (rv), vprintf, (p0, p1);\n }\n"
 	" ret;\n}\n";
 
+/* Waits until the word at `gate` is set; prints "K" if k is not 0. */
+static const char maybe_ptx[] =
+	".version 8.0\n.target sm_90\n.address_size 64\n"
+	".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+	".global .align 1 .b8 $str[3] = {37, 99, 0};\n"
+	".visible .entry maybe(.param .u64 gate, .param .u32 k)\n{\n"
+	" .local .align 8 .b8 depot[8];\n"
+	" .reg .b32 %r<3>; .reg .b64 %d<5>; .reg .pred %p<3>;\n"
+	" ld.param.u64 %d4, [gate];\n ld.param.u32 %r1, [k];\n"
+	"again:\n ld.volatile.global.u32 %r2, [%d4];\n"
+	" setp.eq.u32 %p1, %r2, 0;\n @%p1 bra again;\n"
+	" setp.eq.u32 %p2, %r1, 0;\n @%p2 bra done;\n"
+	" mov.u64 %d1, depot;\n"
+	" cvta.local.u64 %d2, %d1;\n st.local.u32 [depot], %r1;\n"
+	" mov.u64 %d3, $str;\n cvta.global.u64 %d3, %d3;\n"
+	" {\n .param .b64 p0;\n st.param.b64 [p0], %d3;\n"
+	" .param .b64 p1;\n st.param.b64 [p1], %d2;\n"
+	" .param .b32 rv;\n call.uni (rv), vprintf, (p0, p1);\n }\n"
+	"done:\n ret;\n}\n";
+
 static struct rig rig;
 static struct rig_client one;
 static uint64_t base; /* a chunk of 2 MiB of `one` */
@@ -876,6 +896,64 @@ START_TEST(text_longer_than_a_reply_comes_in_parts)
 }
 END_TEST
 
+static void
+launch_maybe(struct rig_client *c, uint64_t maybe, uint64_t stream,
+	     uint64_t gate, uint32_t letter)
+{
+	struct {
+		uint64_t gate;
+		uint32_t letter;
+	} params = {gate, letter};
+
+	rig_launch(c, maybe, stream, 1, 1, &params, 12);
+}
+
+START_TEST(kernels_that_never_printed_wait_for_nobody)
+{
+	static struct function_info info;
+	uint64_t gate = rig.host_base, module, maybe[2], stream[2];
+	struct rig_client two, *c[2] = {&one, &two};
+	uint32_t kernels;
+	void *map;
+
+	rig_client_start(&rig, &two, 2, false);
+	ck_assert_uint_eq(rig_host(&one, 1, gate, 4096, &map), 0);
+	((uint32_t *)map)[1] = 1;
+	for (int i = 0; i < 2; i++) {
+		make_stream(c[i], &stream[i], 1);
+		ck_assert_int_eq(load(c[i], maybe_ptx, sizeof(maybe_ptx),
+				      &module, &kernels), 0);
+		ck_assert_int_eq(get_function(c[i], module, "maybe", &maybe[i],
+					      &info), 0);
+	}
+	for (int n = 0; n < 100; n++)
+		launch_maybe(&one, maybe[0], stream[0], gate + 4, 0);
+	ck_assert_int_eq(sync_stream(&one, stream[0]), 0);
+	/* While one of these runs, the neighbour's is done. */
+	launch_maybe(&one, maybe[0], stream[0], gate, 0);
+	launch_maybe(&two, maybe[1], stream[1], gate + 4, 0);
+	ck_assert_int_eq(sync_stream(&two, stream[1]), 0);
+	ck_assert_uint_lt(atomic_load(&one.channel.page->retired), one.seq);
+	atomic_store((_Atomic uint32_t *)map, 1);
+	ck_assert_int_eq(sync_stream(&one, stream[0]), 0);
+	/* Text of a silent kernel is whose it is, and one at a time from then
+	 * on. */
+	launch_maybe(&two, maybe[1], stream[1], gate, 'T');
+	ck_assert_int_eq(sync_stream(&two, stream[1]), 0);
+	ck_assert_str_eq(two.text, "T");
+	ck_assert_str_eq(one.text, "");
+	for (int n = 0; n < 20; n++) {
+		launch_maybe(&one, maybe[0], stream[0], gate, 'a');
+		launch_maybe(&two, maybe[1], stream[1], gate, 'b');
+	}
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(sync_stream(c[i], stream[i]), 0);
+	ck_assert_str_eq(one.text, "aaaaaaaaaaaaaaaaaaaa");
+	ck_assert_str_eq(two.text, "Tbbbbbbbbbbbbbbbbbbbb");
+	munmap(map, 4096);
+}
+END_TEST
+
 START_TEST(clients_beyond_the_hardware_queues_are_served)
 {
 	static struct rig_client many[8];
@@ -983,6 +1061,7 @@ main(void)
 		end_of_client_gives_everything_back,
 		each_client_gets_its_own_text,
 		text_longer_than_a_reply_comes_in_parts,
+		kernels_that_never_printed_wait_for_nobody,
 		clients_beyond_the_hardware_queues_are_served,
 		fault_names_the_sole_suspect,
 		idle_worker_comes_to_use_no_time,

@@ -288,6 +288,12 @@ copy_host(const struct job *job)
 	return CUDA_SUCCESS;
 }
 
+static bool
+is_synchronous(const struct box_end *end)
+{
+	return end->kind == BOX_MEMORY && shim_copy_is_synchronous(end->where);
+}
+
 static CUresult
 do_box(const struct job *job, bool sync)
 {
@@ -304,7 +310,8 @@ do_box(const struct job *job, bool sync)
 				    job->stream);
 	/* As natively, a copy that touches no host memory is asynchronous. */
 	if (r == CUDA_SUCCESS && sync &&
-	    !(job->to == PLACE_DEVICE && job->from == PLACE_DEVICE))
+	    (job->to != PLACE_DEVICE || job->from != PLACE_DEVICE ||
+	     is_synchronous(&job->box.dst) || is_synchronous(&job->box.src)))
 		r = call_mpsStreamSync(chan, job->stream);
 	return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What copies of all shapes share.
- * Used by memcpy.c, which has it, and box.c.
+ * Used by memcpy*.c, which have it, and box.c.
  */
 #ifndef SHIM_COPY_H
 #define SHIM_COPY_H
@@ -12,6 +12,7 @@
 #include "api_cuda.h"
 
 struct shim_context;
+struct shim_stream;
 
 /* What an address means for a copy. */
 enum shim_place {
@@ -30,6 +31,18 @@ shim_is_staged(enum shim_place place)
 /* CUDA_ERROR_INVALID_VALUE when only a part of it is CUDA's. */
 CUresult shim_copy_place(const struct shim_context *ctx, uint64_t address,
 			 uint64_t size, enum shim_place *out_place);
+/* Has the program asked for CU_POINTER_ATTRIBUTE_SYNC_MEMOPS there? */
+bool shim_copy_is_synchronous(uint64_t address);
+/* A copy in a context's own stream that is over when the call returns. */
+CUresult shim_copy_now(struct shim_context *ctx, uint64_t dst, uint64_t src,
+		       uint64_t size);
+/* cuMemcpyAsync, whose source is read as `order` says. */
+CUresult shim_copy_ordered(CUstream stream, uint64_t dst, uint64_t src,
+			   uint64_t size, CUmemcpySrcAccessOrder order);
+/* memcpy_peer.c: memory of another device, and a copy that touches some. */
+bool shim_copy_is_foreign(const struct shim_context *ctx, uint64_t address);
+CUresult shim_copy_foreign(struct shim_stream *stream, uint64_t dst,
+			   uint64_t src, uint64_t size);
 /* Staging memory for a piece of a copy on that stream, once there is some. */
 CUresult shim_copy_stage(struct shim_context *ctx, uint64_t stream,
 			 uint32_t size, uint32_t *out_offset);

@@ -410,6 +410,17 @@ shim_cuCtxGetFlags(unsigned int *flags)
 	return CUDA_SUCCESS;
 }
 
+/* How the host waits is the only thing that flags say of a live context. */
+CUresult
+shim_cuCtxSetFlags(unsigned int flags)
+{
+	CUresult r = shim_ctx_check_flags(flags);
+
+	if (r == CUDA_SUCCESS)
+		shim_current->flags = flags;
+	return r;
+}
+
 CUresult
 shim_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 {

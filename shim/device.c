@@ -358,6 +358,20 @@ shim_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
+/* No profiler is attached to the program, as none can be; natively the calls
+ * do nothing then. */
+CUresult
+shim_cuProfilerStart(void)
+{
+	return CUDA_SUCCESS;
+}
+
+CUresult
+shim_cuProfilerStop(void)
+{
+	return CUDA_SUCCESS;
+}
+
 CUresult
 shim_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {

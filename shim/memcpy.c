@@ -215,8 +215,17 @@ copy_host(const struct copy *c)
 	return r;
 }
 
+bool
+shim_copy_is_synchronous(uint64_t address)
+{
+	struct shim_range range;
+
+	return !shim_range_find(address, &range) && range.sync_memops;
+}
+
 /* Does the call return only when the data have arrived? Natively a copy that
- * touches no host memory is asynchronous even without Async in its name. */
+ * touches no host memory is asynchronous even without Async in its name,
+ * unless the program has asked for the contrary. */
 static CUresult
 do_copy(const struct copy *c, bool sync)
 {
@@ -230,14 +239,38 @@ do_copy(const struct copy *c, bool sync)
 	else
 		r = call_mpsCopy(chan, c->dst, c->src, c->size, c->stream);
 	if (r == CUDA_SUCCESS && sync &&
-	    !(c->to == PLACE_DEVICE && c->from == PLACE_DEVICE))
+	    (c->to != PLACE_DEVICE || c->from != PLACE_DEVICE ||
+	     shim_copy_is_synchronous(c->dst) ||
+	     shim_copy_is_synchronous(c->src)))
 		r = call_mpsStreamSync(chan, c->stream);
 	return r;
+}
+
+CUresult
+shim_copy_now(struct shim_context *ctx, uint64_t dst, uint64_t src,
+	      uint64_t size)
+{
+	struct copy c = { .ctx = ctx, .dst = dst, .src = src, .size = size };
+	struct shim_stream *s;
+	CUresult r = shim_stream_find(CU_STREAM_PER_THREAD, ctx, &s);
+
+	if (r == CUDA_SUCCESS)
+		r = shim_copy_place(ctx, dst, size, &c.to);
+	if (r == CUDA_SUCCESS)
+		r = shim_copy_place(ctx, src, size, &c.from);
+	if (r == CUDA_SUCCESS)
+		r = shim_room_take(s, SHIM_ROOM_OTHER);
+	if (r != CUDA_SUCCESS)
+		return r;
+	c.stream = s->object.handle;
+	r = do_copy(&c, true);
+	return r != CUDA_SUCCESS ? r : call_mpsStreamSync(ctx->chan, c.stream);
 }
 
 enum {
 	TO_DEVICE = 1,    /* the destination must not be pageable */
 	FROM_DEVICE = 2,  /* nor the source */
+	EARLY = 4,        /* the source is read before the call returns */
 };
 
 static CUresult
@@ -258,6 +291,9 @@ copy(CUstream stream, uint64_t dst, uint64_t src, uint64_t size,
 		r = shim_capture_wait_stream(s);
 	if (r != CUDA_SUCCESS || !size)
 		return r;
+	if (shim_copy_is_foreign(c.ctx, dst) ||
+	    shim_copy_is_foreign(c.ctx, src))
+		return shim_copy_foreign(s, dst, src, size);
 	c.stream = s->object.handle;
 	r = shim_copy_place(c.ctx, dst, size, &c.to);
 	if (r == CUDA_SUCCESS)
@@ -269,8 +305,23 @@ copy(CUstream stream, uint64_t dst, uint64_t src, uint64_t size,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (shim_stream_is_capturing(s))
 		return shim_capture_copy(s, dst, src, size);
+	/* The caller's thread reads it, as it does pageable memory. */
+	if (rule & EARLY && c.from == PLACE_PINNED)
+		c.from = PLACE_STAGED;
 	r = shim_room_take(s, SHIM_ROOM_OTHER);
-	return r != CUDA_SUCCESS ? r : do_copy(&c, sync);
+	if (r == CUDA_SUCCESS)
+		r = do_copy(&c, sync);
+	return r == CUDA_SUCCESS && rule & EARLY && c.from == PLACE_DEVICE ?
+	       call_mpsStreamSync(c.ctx->chan, c.stream) : r;
+}
+
+CUresult
+shim_copy_ordered(CUstream stream, uint64_t dst, uint64_t src, uint64_t size,
+		  CUmemcpySrcAccessOrder order)
+{
+	bool early = order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+
+	return copy(stream, dst, src, size, early ? EARLY : 0, false);
 }
 
 CUresult

@@ -82,7 +82,8 @@ fill(CUstream handle, const struct fill *f, bool sync)
 			 f->element, f->value, f->width, f->height,
 			 stream->object.handle);
 	if (r == CUDA_SUCCESS && sync && (range.kind == RANGE_PINNED ||
-				      range.kind == RANGE_MANAGED))
+				      range.kind == RANGE_MANAGED ||
+				      range.sync_memops))
 		r = call_mpsStreamSync(ctx->chan, stream->object.handle);
 	return r;
 }

@@ -168,6 +168,22 @@ shim_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 }
 
 CUresult
+shim_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+			   CUdeviceptr ptr)
+{
+	struct shim_range range;
+	unsigned int on;
+
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+	    !find(ptr, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&on, value, sizeof(on));
+	shim_range_set_sync_memops(ptr, on);
+	/* What was begun without it is over when the call returns. */
+	return on ? shim_cuCtxSynchronize() : CUDA_SUCCESS;
+}
+
+CUresult
 shim_cuPointerGetAttributes(unsigned int numAttributes,
 			    CUpointer_attribute *attributes, void **data,
 			    CUdeviceptr ptr)

@@ -9,12 +9,13 @@ set -u
 # shellcheck source=tests/api/rows.sh
 . "$(dirname "$0")/rows.sh"
 
-programs='memory_vmm memory_pool memory_host copies textures tensor linker'
+programs='memory_vmm memory_pool memory_host copies batches textures tensor linker'
 mkdir "$work/native"
 ln -s "$(cd "$build/lib" && pwd -P)/libsoftcuda.so" "$work/native/libcuda.so.1"
 
 # The driver library without us. Its pools take nothing back before its
-# streams get there, so it runs out of memory where the real one does not.
+# streams get there, so it runs out of memory where the real one does not; it
+# has no batches.
 on_driver() {
 	LD_LIBRARY_PATH=$work/native "$T/$1" >"$work/$1.native" || {
 		grep '^NO' "$work/$1.native"
@@ -80,7 +81,7 @@ nothing_left() {
 
 for program in $programs; do
 	row "$program with the ring" under "$program"
-	[ "$program" = memory_pool ] && continue
+	case $program in memory_pool | batches) continue ;; esac
 	row "$program on the driver itself" on_driver "$program"
 	row "$program prints the same on both" alike "$program"
 done
@@ -89,6 +90,8 @@ export before
 for perf in no_ring no_post,no_cache no_pin no_word; do
 	export MPSSHIM_PERF=$perf
 	for program in $programs; do
+		# Without, pinned memory is read as pageable: at once.
+		[ "$perf $program" = 'no_pin batches' ] && continue
 		row "$program with $perf" under "$program"
 	done
 done
@@ -123,4 +126,7 @@ killed() {
 	nothing_left
 }
 row "nor when one is killed" killed
+export SOFTCUDA_DEVICES=2
+fresh
+row "batches and copies between two devices" under batches
 finish_rows

@@ -87,6 +87,7 @@ block_free(struct brk_client *client, struct brk_block *block)
 	} else {
 		vault->device_bytes -= charge_of(&block->spec);
 		vault->nchunks--;
+		vault->ngone++;
 	}
 	brk_discharge(client->tenant, QUOTA_DESCRIPTORS, 1);
 	free(block);
@@ -228,6 +229,9 @@ chunk_made(struct brk_request *request, struct brk_result *result)
 	struct brk_block *block = brk_of(request, struct brk_block, request);
 	struct brk_client *client = request->client;
 	struct brk_block_spec spec = block->spec;
+	/* That one's memory may be what lacked. */
+	bool freed_since = block->ngone != client->vault.ngone &&
+			   client->state != CLIENT_ENDED;
 
 	if (!result->status) {
 		if (block->fd < 0)
@@ -239,6 +243,8 @@ chunk_made(struct brk_request *request, struct brk_result *result)
 	drop_block(client, block);
 	if (result->status == BRK_OUT_OF_MEMORY && has_dying(&client->vault))
 		wait_for_dying(client, &spec);
+	else if (result->status == BRK_OUT_OF_MEMORY && freed_since)
+		brk_vault_make(client, &spec);
 	else
 		answer(client, &spec, result->status, 0, -1);
 }
@@ -248,6 +254,7 @@ brk_vault_ask(struct brk_client *client, struct brk_worker *worker,
 	      struct brk_block *block, Mps__Control *message, bool wants_fd)
 {
 	block->state = BLOCK_MAKING;
+	block->ngone = client->vault.ngone;
 	block->request = (struct brk_request){
 		.client = client, .wants_fd = wants_fd, .answered = chunk_made,
 	};

@@ -65,6 +65,7 @@ struct brk_block {
 	LIST_ENTRY(brk_block) holder;
 	struct brk_tenant *tenant;
 	struct brk_request request;
+	uint64_t ngone;                 /* the vault's, when it was asked */
 };
 
 /* A client's part of the vault. */
@@ -72,6 +73,7 @@ struct brk_vault {
 	LIST_HEAD(, brk_block) blocks;
 	uint64_t device_bytes, host_bytes;
 	unsigned int nchunks;
+	uint64_t ngone;                 /* device blocks, ever */
 	/* A question that waits until a dying block is gone. */
 	bool waiting;
 	struct brk_block_spec wanted;

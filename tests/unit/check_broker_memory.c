@@ -257,6 +257,29 @@ START_TEST(a_chunk_waits_for_the_freed_one_at_its_address)
 }
 END_TEST
 
+/* The free is answered between the question and its refusal. */
+START_TEST(what_is_freed_meanwhile_is_tried_for_again)
+{
+	struct rig_client client;
+	uint64_t piece, at, id;
+
+	setenv("MPSSHIM_FAKE", "slowfree", 1);
+	rig_start(NULL);
+	rig_join(&client);
+	piece = rig_piece(&client, false, 64 * MIB, &at);
+	for (unsigned int i = 0; i < 3; i++) {
+		ck_assert_uint_eq(rig_chunk(&client, piece, at, 2 * MIB, &id),
+				  0);
+		ck_assert_uint_eq(rig_chunk_free(&client, id), 0);
+		ck_assert_uint_eq(rig_chunk(&client, piece, at + 2 * MIB,
+					    FAKE_CHUNK_FREES, &id), 0);
+		ck_assert_uint_eq(rig_chunk_free(&client, id), 0);
+		mps__control__free_unpacked(rig_status(), NULL);
+	}
+	rig_leave(&client);
+}
+END_TEST
+
 START_TEST(the_limit_counts_chunks_and_frees_waits_for_them)
 {
 	struct rig_client client, other;
@@ -550,6 +573,7 @@ main(int argc, char **argv)
 		a_chunk_lies_free_in_a_piece_of_its_client,
 		the_worker_s_refusal_of_a_chunk_is_passed_on,
 		a_chunk_waits_for_the_freed_one_at_its_address,
+		what_is_freed_meanwhile_is_tried_for_again,
 		the_limit_counts_chunks_and_frees_waits_for_them,
 		memory_info_is_what_chunks_leave,
 		pinned_memory_is_the_broker_s_and_of_that_size,

@@ -97,6 +97,17 @@ fault(uint64_t client)
 	_exit(1);
 }
 
+static bool
+answer_frees(void)
+{
+	bool any = nlater != 0;
+
+	for (unsigned int i = 0; i < nlater; i++)
+		done(later[i], 0, "", -1);
+	nlater = 0;
+	return any;
+}
+
 static void
 chunk(const Mps__Control *message, int nfds)
 {
@@ -123,6 +134,11 @@ chunk(const Mps__Control *message, int nfds)
 		done(message->id + 1000, 0, "", -1);
 		return;
 	case FAKE_CHUNK_SILENT:
+		return;
+	case FAKE_CHUNK_FREES:
+		if (!answer_frees())
+			break;
+		done(message->id, 2, "no memory", -1);
 		return;
 	default:
 		break;
@@ -177,9 +193,7 @@ stats(const Mps__Control *message)
 	Mps__WorkerStat worker = MPS__WORKER_STAT__INIT;
 	Mps__Control control = MPS__CONTROL__INIT;
 
-	for (unsigned int i = 0; i < nlater; i++)
-		done(later[i], 0, "", -1);
-	nlater = 0;
+	answer_frees();
 	worker.contexts = 1;
 	worker.images = nimages;
 	/* Somebody who is no client of ours as well (R82). */

@@ -23,6 +23,9 @@
 #define FAKE_CHUNK_NO_FD (40 * FAKE_MIB)       /* Done without descriptor */
 #define FAKE_CHUNK_OTHER_ID (42 * FAKE_MIB)    /* Done for no question */
 #define FAKE_CHUNK_SILENT (44 * FAKE_MIB)      /* no answer at all */
+/* The frees that wait are answered, then that there is no memory; none: there
+ * is some. */
+#define FAKE_CHUNK_FREES (46 * FAKE_MIB)
 
 /*
  * MPSSHIM_FAKE: "nodevice" reports status 100 at start, "dies" ends at once;

@@ -55,7 +55,9 @@ static void
 publish(struct handle_table *table, struct handle_slot *slot, uint64_t handle,
 	void *object)
 {
-	atomic_store_explicit(&slot->object, object, memory_order_relaxed);
+	/* Release: who sees this object sees that the handle before has gone
+	 * (handle_get). */
+	atomic_store_explicit(&slot->object, object, memory_order_release);
 	/* Release: who sees the handle sees the object (handle_get). */
 	atomic_store_explicit(&slot->handle, handle, memory_order_release);
 	table->counts[handle_kind(handle)]++;
@@ -118,7 +120,7 @@ handle_remove(struct handle_table *table, enum handle_kind kind,
 		return NULL;
 	slot = handle_slot(table, index);
 	atomic_store_explicit(&slot->handle, 0, memory_order_release);
-	atomic_store_explicit(&slot->object, NULL, memory_order_relaxed);
+	atomic_store_explicit(&slot->object, NULL, memory_order_release);
 	slot->next_free = table->free;
 	table->free = index + 1;
 	table->counts[kind]--;

@@ -143,9 +143,10 @@ handle_get(const struct handle_table *table, enum handle_kind kind,
 	if (!slot || atomic_load_explicit(&slot->handle,
 					  memory_order_acquire) != handle)
 		return NULL;
-	object = atomic_load_explicit(&slot->object, memory_order_relaxed);
-	/* The slot may have been freed and reused between the two loads. */
-	atomic_thread_fence(memory_order_acquire);
+	/* The slot may have been freed and reused between the two loads. Who
+	 * reads the next object sees that this handle has gone: acquire, pairs
+	 * with the release of every store there. */
+	object = atomic_load_explicit(&slot->object, memory_order_acquire);
 	if (atomic_load_explicit(&slot->handle, memory_order_relaxed) !=
 	    handle)
 		return NULL;

@@ -34,10 +34,12 @@ $(foreach u,$(UNIT),$(eval $(call unit_rule,$(u))))
 UNIT_BIN := $(addprefix $(T)/,$(UNIT)) $(PTX_BIN)
 
 $(T)/overlap: tests/gpu/overlap.cu
+$(T)/vadd: tests/gpu/workloads/vadd.cu
+$(T)/overlap $(T)/vadd:
 	$(call say,NVCC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) -o $@ $<
-EXTRA_TESTS += $(T)/overlap
+EXTRA_TESTS += $(T)/overlap $(T)/vadd
 
 .PHONY: tests
 tests: all $(UNIT_BIN) $(EXTRA_TESTS)

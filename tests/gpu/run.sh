@@ -3,7 +3,8 @@
 #
 # Everything that is proved on a real GPU, in one go: the shared context, the
 # API programs natively and under mpsrun with their lines compared, the
-# runtimes, and the contract programs. Skips (77) where there is no GPU.
+# runtimes, the contract programs, and the table of real programs. Skips (77)
+# where there is no GPU.
 # Needs the outputs of `make tests` in $MPSSHIM_BUILD; results go to $OUT.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -78,5 +79,11 @@ if [ -d "${CONTRACT:=$t/contract}" ]; then
 	row $? "contract: $(tail -n 1 "$out/contract.txt")"
 	grep -a -A4 '^fail' "$out/contract.txt"
 fi
+
+echo "== programs"
+OUT=$out timeout 300 tests/gpu/programs.sh -t "${PROGRAMS_S:-200}" \
+	>"$out/programs.txt" 2>&1
+row $? "programs.sh: $(tail -n 1 "$out/programs.txt")"
+cat "$out/programs.txt"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

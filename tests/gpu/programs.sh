@@ -36,6 +36,8 @@ export S="${SAMPLES:-$PWD/.carry/samples}"
 if [ ! -d "$S" ] && [ -e "$S.tar.gz" ]; then
 	tar -xzf "$S.tar.gz" --one-top-level="$S"
 fi
+# One broker for all of it, however long the native runs take.
+export MPSSHIM_IDLE_S=900
 # Where programs from elsewhere find the toolkit's libraries.
 CUDA_LIBS=/usr/local/cuda/lib64:$(python3 -c '
 import importlib.util

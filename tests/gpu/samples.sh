@@ -6,8 +6,8 @@
 #
 #	tests/gpu/samples.sh [FOLDER]
 #
-# Thrust's examples (Debian's libthrust-dev), CUTLASS's examples (PyPI's
-# nvidia-cutlass), hashcat (Debian), OpenMM with its CUDA platform and
+# Thrust's and CUB's examples (Debian's libthrust-dev and libcub-dev),
+# CUTLASS's examples (PyPI's nvidia-cutlass), hashcat (Debian), OpenMM with its CUDA platform and
 # CuPy's tests (PyPI), expecttest and filecheck (which the test suites of
 # PyTorch and numba need).
 # Each is unmodified. They are under Apache-2.0, BSD-3, MIT and LGPL, and
@@ -74,7 +74,8 @@ if try hashcat deb hashcat && try hashcat-data deb hashcat-data &&
 	cp "$share"/OpenCL/*.h "$share"/OpenCL/markov* \
 		"$share"/OpenCL/shared* "$share"/OpenCL/amp_* \
 		"$out/hashcat/OpenCL/"
-	for m in 00000 01400; do
+	# It looks for the kernels of 400 before anything else.
+	for m in 00000 00400 01400; do
 		cp "$share/OpenCL/m$m"* "$out/hashcat/OpenCL/"
 		cp "$(find "$store"/hashcat*/usr -name "module_$m.so")" \
 			"$out/hashcat/modules/"
@@ -100,6 +101,15 @@ if try libthrust-dev deb libthrust-dev; then
 		compile "$(basename "$f" .cu)" --extended-lambda \
 			-include tests/gpu/samples_compat.h -I"$examples" \
 			-I"$(dirname "$f")" "$f"
+	done
+fi
+if try libcub-dev deb libcub-dev; then
+	examples=$store/libcub-dev/usr/share/doc/libcub-dev/examples
+	mkdir -p "$examples/../test"
+	cp tests/gpu/samples_cub.h "$examples/../test/test_util.h"
+	for f in "$examples"/device/*.cu "$examples"/block/*.cu; do
+		name=$(basename "$f" .cu)
+		compile "cub_${name#example_}" "$f"
 	done
 fi
 if try nvidia-cutlass wheel nvidia-cutlass ==4.2.0.0; then

@@ -436,7 +436,7 @@ def run_all(options, out, scratch):
         f.write(log[-1000000:])
     rows = log_rows(table, log.splitlines())
     print(f"late errors, unserved slots and warnings: {len(rows)} lines")
-    print("\n".join(rows[:60]))
+    print(*rows[:60], sep="\n", end="\n" if rows else "")
     with open(os.path.join(out, "programs_log.txt"), "w") as f:
         f.write("\n".join(rows) + "\n")
     print(f"{len(programs)} programs in {time.time() - began:.0f} s: "

@@ -28,6 +28,20 @@
 
 #if defined(CCCL_MAJOR_VERSION) && CCCL_MAJOR_VERSION >= 3
 /* Public until CCCL 3. */
+#define CUB_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define CUB_MIN(a, b) ((a) < (b) ? (a) : (b))
+
+template <class T, class S>
+T
+SafeBitCast(const S &s)
+{
+	T t;
+
+	static_assert(sizeof(T) == sizeof(S), "not the same bits");
+	std::memcpy(&t, &s, sizeof(T));
+	return t;
+}
+
 namespace cub {
 template <class KERNEL>
 cudaError_t

@@ -115,7 +115,8 @@ def main():
     print("      phases: " + ", ".join("%s %d" % x for x in
                                        histogram.items()))
     if count >= 1000:
-        row(len(histogram) == 7 and min(histogram.values()) >= 20,
+        row(set(histogram) == set(phases.values()) and
+            min(histogram.values()) >= 20,
             "every phase was hit at least 20 times")
     row(not wrong, "the neighbour was right in all of %d runs %s" % (
         runs, wrong[:2] or ""))

@@ -109,6 +109,8 @@ if try libcub-dev deb libcub-dev; then
 	cp tests/gpu/samples_cub.h "$examples/../test/test_util.h"
 	for f in "$examples"/device/*.cu "$examples"/block/*.cu; do
 		name=$(basename "$f" .cu)
+		# Names a template parameter that CCCL 3 has not.
+		[ "$name" = example_block_reduce_dyn_smem ] && continue
 		compile "cub_${name#example_}" "$f"
 	done
 fi

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <cub/util_debug.cuh>
+#include <cub/util_device.cuh>
 
 #define AssertEquals(a, b) \
 	do { \
@@ -40,16 +41,6 @@ SafeBitCast(const S &s)
 	static_assert(sizeof(T) == sizeof(S), "not the same bits");
 	std::memcpy(&t, &s, sizeof(T));
 	return t;
-}
-
-namespace cub {
-template <class KERNEL>
-cudaError_t
-MaxSmOccupancy(int &out_blocks, KERNEL kernel, int threads, int shared = 0)
-{
-	return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-		&out_blocks, kernel, threads, shared);
-}
 }
 #endif
 
@@ -85,9 +76,12 @@ RandomBits(T &out)
 	static std::mt19937 numbers(1);
 	unsigned char bytes[sizeof(T)];
 
-	for (unsigned char &b : bytes)
-		b = (unsigned char)numbers();
-	std::memcpy(&out, bytes, sizeof(T));
+	/* What is no number has no place in an order. */
+	do {
+		for (unsigned char &b : bytes)
+			b = (unsigned char)numbers();
+		std::memcpy(&out, bytes, sizeof(T));
+	} while (out != out);
 }
 
 template <class T>

@@ -373,8 +373,6 @@ shim_cuCtxGetDevice(CUdevice *device)
 {
 	struct shim_context *ctx = shim_current;
 
-	if (device == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (ctx == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*device = ctx->device;

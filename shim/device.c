@@ -250,8 +250,6 @@ shim_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 CUresult
 shim_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
-	if (pi == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!shim_device_exists(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
 	return shim_device_lookup(dev, attrib, pi) ? CUDA_SUCCESS :

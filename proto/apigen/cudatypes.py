@@ -31,6 +31,13 @@ HANDLES = {
 }
 HANDLE_KINDS = frozenset(HANDLES.values())
 
+# Handles whose absence is CUDA_ERROR_INVALID_HANDLE; that of the others is
+# CUDA_ERROR_INVALID_VALUE. From the rows of tests/gpu/fidelity.tsv.
+ANSWERED_AS_HANDLES = frozenset("""
+CUarray CUevent CUfunction CUgraphicsResource CUkernel CUlibrary CUlinkState
+CUmipmappedArray CUmodule CUstream CUsurfref CUtexref
+""".split())
+
 # Pointers to things of this process: they never travel.
 LOCAL_ONLY = frozenset("""
 CUtexref CUsurfref CUgraphicsResource CUexternalMemory CUexternalSemaphore

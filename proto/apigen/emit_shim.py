@@ -37,12 +37,26 @@ def api_exports_h(api, graphics):
 {rows}""")
 
 
-def prologue(needs, api_id):
-    """Declaration and test of what the call needs."""
-    if needs == "nothing":
-        return [], []
-    return ([f"\tCUresult r = shim_enter_{needs}({api_id});"],
-            ["\tif (r != CUDA_SUCCESS)\n\t\treturn r;"])
+TEST = "\tif (r != CUDA_SUCCESS)\n\t\treturn r;"
+
+
+def prologue(served, api_id):
+    """Declaration and test of what the call needs; before them what the
+    driver does before it tests."""
+    early = [f"\tif ({p.name})\n\t\t*{p.name} = 0;" for p in served.clears]
+    checks = []
+    for check in served.checks:
+        test = " && ".join(f"!{p.name}" for p in check.params)
+        checks.append(f"\tif ({test})\n\t\treturn {check.code};")
+    if served.needs == "nothing":
+        return [], early + checks
+    enter = f"shim_enter_{served.needs}({api_id});"
+    if not early and not checks:
+        return [f"\tCUresult r = {enter}"], [TEST]
+    if served.checks_before == "context":
+        early += [f"\tr = shim_enter_init({api_id});", TEST]
+    return (["\tCUresult r;"],
+            early + checks + [f"\tr = {enter}", TEST])
 
 
 def null_code(param):
@@ -92,7 +106,7 @@ def per_thread(entry):
 def body(entry, twin):
     """An alias has its own prologue and the answer of the other."""
     served = entry.target or entry
-    declared, steps = prologue(served.needs, f"API_{entry.name}")
+    declared, steps = prologue(served, f"API_{entry.name}")
     if served.is_refused:
         refusal = call("\treturn shim_refuse(",
                        [f"API_{entry.name}", served.cover.code])
@@ -115,7 +129,8 @@ def entry_point(entry, twin):
 
 
 def graphics_entry(name):
-    declared, steps = prologue("init", "API_NONE")
+    declared = ["\tCUresult r = shim_enter_init(API_NONE);"]
+    steps = [TEST]
     steps.append(f"\treturn shim_refuse(API_NONE, {NOT_SUPPORTED});")
     return (f"CUresult {name}(void);\n\nCUresult\n{name}(void)\n{{\n"
             + "\n".join(declared) + "\n\n" + "\n".join(steps) + "\n}")

@@ -30,6 +30,13 @@ class Param:
 
 
 @dataclass
+class Check:
+    """Parameters of which one must be there, and the answer without."""
+    params: list
+    code: str
+
+
+@dataclass
 class Cover:
     kind: str                       # full, partial, refused
     text: str = ""
@@ -50,6 +57,9 @@ class Entry:
     cover: Optional[Cover] = None
     twin: str = ""
     needs: str = "context"
+    clears: list = field(default_factory=list)  # Param
+    checks: list = field(default_factory=list)  # Check
+    checks_before: str = ""         # init, context
     alias: str = ""
     target: Optional["Entry"] = None
     waits: str = ""

@@ -4,7 +4,8 @@
 import re
 import shlex
 
-from apigen.model import Api, ApiError, Cover, Entry, Param
+from apigen.cudatypes import ANSWERED_AS_HANDLES
+from apigen.model import Api, ApiError, Check, Cover, Entry, Param
 
 FUNCTION = re.compile(r"(\d+)\s+CUresult\s+(cu[A-Za-z0-9_]+)\((.*)\);$")
 OP = re.compile(r"op\s+(\d+)\s+(mps[A-Za-z0-9]+)\((.*)\);$")
@@ -20,6 +21,13 @@ OP_PARAM = re.compile(
 
 CLASSES = ("local", "custom", "cached", "sync", "post")
 WIRES = ("sync ordered", "sync unordered", "post")
+
+
+def missing_code(param):
+    """What the driver answers where that parameter is 0 or NULL."""
+    if param.ctype in ANSWERED_AS_HANDLES:
+        return "CUDA_ERROR_INVALID_HANDLE"
+    return "CUDA_ERROR_INVALID_VALUE"
 
 
 class Parser:
@@ -190,6 +198,36 @@ class Parser:
         entry.needs = self.one_of(line, "needs", rest,
                                   ("nothing", "init", "context"))
 
+    def word_clears(self, line, entry, rest):
+        if not rest:
+            self.fail(line, "clears takes names of parameters")
+        entry.clears = [self.pointer(line, entry, name) for name in rest]
+
+    def word_checks(self, line, entry, rest):
+        if len(rest) < 3 or rest[-2] != "before" or \
+                rest[-1] not in ("init", "context"):
+            self.fail(line, "checks takes NAME… before init or NAME… before "
+                            "context")
+        entry.checks_before = rest[-1]
+        for word in rest[:-2]:
+            names, _, code = word.partition("=")
+            params = [self.param(line, entry, name)
+                      for name in names.split("|")]
+            entry.checks.append(Check(params,
+                                      code or missing_code(params[0])))
+
+    def param(self, line, entry, name):
+        for param in entry.params:
+            if param.name == name:
+                return param
+        self.fail(line, f"{entry.name} has no parameter {name}")
+
+    def pointer(self, line, entry, name):
+        param = self.param(line, entry, name)
+        if not param.ctype.endswith("*") or param.ctype.startswith("const"):
+            self.fail(line, f"{name} is nothing that a call writes to")
+        return param
+
     def word_alias(self, line, entry, rest):
         if len(rest) != 1:
             self.fail(line, "alias takes one function name")
@@ -209,13 +247,10 @@ class Parser:
     def word_arg(self, line, entry, rest):
         if len(rest) < 2:
             self.fail(line, "arg takes a parameter name and what it is")
-        for param in entry.params:
-            if param.name == rest[0]:
-                if param.words:
-                    self.fail(line, f"arg {rest[0]} is there twice")
-                param.words, param.line = rest[1:], line
-                return
-        self.fail(line, f"{entry.name} has no parameter {rest[0]}")
+        param = self.param(line, entry, rest[0])
+        if param.words:
+            self.fail(line, f"arg {rest[0]} is there twice")
+        param.words, param.line = rest[1:], line
 
 
 def parse_file(path, shown_path=None):

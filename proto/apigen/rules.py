@@ -76,10 +76,13 @@ class Rules:
         if target.cover is None:
             self.fail(target.line, f"{target.name} has no cover")
         entry.target, entry.cover = target, target.cover
-        entry.needs = target.needs
+        entry.needs, entry.clears = target.needs, target.clears
+        entry.checks = target.checks
+        entry.checks_before = target.checks_before
 
     def op(self, entry):
-        for word in ("twin", "needs", "alias", "cover", "handler", "arg"):
+        for word in ("twin", "needs", "alias", "cover", "handler", "arg",
+                     "clears", "checks"):
             if word in entry.seen:
                 self.fail(entry.seen[word], f"an operation takes no '{word}'")
         if entry.answer not in ("sync", "post"):
@@ -100,6 +103,7 @@ class Rules:
                       f"{entry.cover.code} is no CUresult of cuda.h")
         if entry.is_refused and entry.cover.code == "CUDA_SUCCESS":
             self.fail(entry.seen["cover"], "a refusal cannot be a success")
+        self.early(entry)
         if entry.answer in ("sync", "post") and entry.takes_stream:
             self.fail(entry.seen["twin"],
                       f"{entry.name} has a twin and no stream parameter: "
@@ -109,6 +113,18 @@ class Rules:
                       f"{entry.name} never reaches the worker")
         if entry.wire == "post":
             self.post_returns_nothing(entry)
+
+    def early(self, entry):
+        if not entry.checks:
+            return
+        line = entry.seen["checks"]
+        for check in entry.checks:
+            if check.code not in CODES:
+                self.fail(line, f"{check.code} is no CUresult of cuda.h")
+        after = {"init": ("init", "context"), "context": ("context",)}
+        if entry.needs not in after[entry.checks_before]:
+            self.fail(line, f"{entry.name} needs {entry.needs}, which comes "
+                            f"before no {entry.checks_before}")
 
     def post_returns_nothing(self, entry):
         for param in entry.params:

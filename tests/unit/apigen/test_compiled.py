@@ -218,8 +218,8 @@ class Library(unittest.TestCase):
         return self.zeros("broken.so")
 
     def test_zeros_notice_a_missing_prologue(self):
-        run = self.broken("CUresult r = shim_enter_context(API_cuMemAlloc_v2)",
-                          "CUresult r = CUDA_SUCCESS")
+        run = self.broken("r = shim_enter_context(API_cuMemAlloc_v2)",
+                          "r = CUDA_SUCCESS")
         self.assertEqual(run.returncode, 1)
         self.assertIn("cuMemAlloc_v2: does not ask for cuInit", run.stderr)
 

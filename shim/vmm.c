@@ -239,12 +239,14 @@ shim_vmm_map(struct shim_memory *memory, uint64_t address, uint64_t size)
 	mapping->memory = memory;
 	range.block = mapping;
 	/* First into the map: it knows of overlaps. */
-	r = shim_range_add(&range) ? CUDA_ERROR_INVALID_VALUE :
-		ask_mapping(memory, reservation, address, size, &mapping->id);
+	if (shim_range_add(&range)) {
+		free(mapping);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	r = ask_mapping(memory, reservation, address, size, &mapping->id);
 	if (r != CUDA_SUCCESS) {
 		shim_range_remove(address, RANGE_MAPPED, &range);
-		if (range.block == mapping)
-			free(mapping);
+		free(mapping);
 		return r;
 	}
 	memory->nmappings++;
@@ -265,6 +267,21 @@ shim_vmm_is_mapped(uint64_t address, uint64_t size)
 			return false;
 		address += range.size;
 	}
+	return true;
+}
+
+bool
+shim_vmm_is_empty(uint64_t address, uint64_t size)
+{
+	struct reservation *reservation = reservation_of(address, size);
+	struct shim_range range;
+
+	if (!reservation)
+		return false;
+	for (uint64_t at = 0; reservation->nmappings && at < size;
+	     at += VMM_GRANULE)
+		if (!shim_range_find(address + at, &range))
+			return false;
 	return true;
 }
 

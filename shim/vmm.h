@@ -54,6 +54,8 @@ CUresult shim_vmm_map(struct shim_memory *memory, uint64_t address,
 		      uint64_t size);
 /* Is the range made of whole mappings? */
 bool shim_vmm_is_mapped(uint64_t address, uint64_t size);
+/* Is it reserved, and nothing mapped there? */
+bool shim_vmm_is_empty(uint64_t address, uint64_t size);
 CUresult shim_vmm_unmap(uint64_t address, uint64_t size);
 CUresult shim_vmm_open(uint64_t address, uint64_t size);
 

@@ -26,7 +26,9 @@ check_prop(const CUmemAllocationProp *prop)
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return prop->location.type > CU_MEM_LOCATION_TYPE_DEVICE ?
+		return prop->location.type > CU_MEM_LOCATION_TYPE_DEVICE &&
+		       prop->location.type <=
+		       CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ?
 		       CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 	if (!shim_device_exists(prop->location.id))
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -136,13 +138,14 @@ shim_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	struct shim_memory *memory;
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
-	/* The offset must be 0, says cuda.h. */
-	if (!ptr || !size || flags || offset || !is_granular(ptr) ||
-	    !is_granular(size))
+	if (!ptr || !size || flags || !is_granular(ptr))
 		return r;
 	shim_vmm_lock();
 	memory = memory_of(handle);
-	if (memory)
+	/* The offset must be 0, says cuda.h. */
+	if (memory && (offset || !is_granular(size) || size > memory->size))
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	else if (memory)
 		r = shim_vmm_map(memory, ptr, size);
 	shim_vmm_unlock();
 	return r;
@@ -158,6 +161,8 @@ shim_cuMemUnmap(CUdeviceptr ptr, size_t size)
 	shim_vmm_lock();
 	if (shim_vmm_is_mapped(ptr, size))
 		r = shim_vmm_unmap(ptr, size);
+	else if (shim_vmm_is_empty(ptr, size))
+		r = CUDA_SUCCESS;
 	shim_vmm_unlock();
 	return r;
 }
@@ -219,11 +224,17 @@ shim_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
 	struct shim_range range;
 
 	if (!flags || !location ||
-	    location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    !shim_device_exists(location->id))
+	    location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (shim_range_find(ptr, &range) || range.kind != RANGE_MAPPED)
+	if (!shim_device_exists(location->id))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (shim_range_find(ptr, &range) || range.kind != RANGE_MAPPED) {
+		shim_vmm_lock();
+		if (shim_vmm_is_empty(ptr, 1))
+			*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+		shim_vmm_unlock();
 		return CUDA_ERROR_INVALID_VALUE;
+	}
 	*flags = range.closed || range.device != location->id ?
 		 CU_MEM_ACCESS_FLAGS_PROT_NONE :
 		 CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

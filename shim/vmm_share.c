@@ -64,10 +64,13 @@ shim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 	struct ipc_handle token;
 	CUresult r;
 
-	if (!handle)
+	if (!handle || shHandleType == CU_MEM_HANDLE_TYPE_NONE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	/* The driver's word for a number that is no descriptor. */
+	if ((int)(intptr_t)osHandle < 0)
+		return CUDA_ERROR_UNKNOWN;
 	r = shim_ipc_token((int)(intptr_t)osHandle, IPC_TOKEN_MEMORY, &token);
 	if (r == CUDA_SUCCESS)
 		r = shim_ipc_look(&token, &look);

@@ -219,6 +219,8 @@ twice(void)
 	OK(cuMemCreate(&h, CHUNK, &prop, 0));
 	OK(cuMemMap(p, CHUNK, 0, h, 0));
 	OK(cuMemMap(p + CHUNK, CHUNK, 0, h, 0));
+	answers("an address has one mapping", cuMemMap(p, CHUNK, 0, h, 0),
+		CUDA_ERROR_INVALID_VALUE);
 	OK(cuMemRelease(h));
 	OK(cuMemSetAccess(p, 2 * CHUNK, &both, 1));
 	OK(cuMemsetD32(p, 77, 1));

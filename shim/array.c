@@ -6,7 +6,9 @@
  */
 #include "shim/array.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/capture.h"
 #include "shim/chan.h"
@@ -224,7 +226,10 @@ shim_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!array)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*pArrayDescriptor = array->desc;
+	/* Without the padding behind its last member. */
+	memcpy(pArrayDescriptor, &array->desc,
+	       offsetof(CUDA_ARRAY3D_DESCRIPTOR, Flags) +
+	       sizeof(array->desc.Flags));
 	return CUDA_SUCCESS;
 }
 
@@ -254,9 +259,11 @@ shim_cuArrayDestroy(CUarray hArray)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	/* A level goes with its mipmapped array. */
-	if (!array || array->whole)
+	if (!array)
 		return CUDA_ERROR_INVALID_HANDLE;
+	/* A level goes with its mipmapped array. */
+	if (array->whole)
+		return CUDA_SUCCESS;
 	return end(array, HANDLE_ARRAY);
 }
 
@@ -268,8 +275,10 @@ shim_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 	struct shim_array *mipmap;
 	CUresult r;
 
-	if (!pHandle || !pMipmappedArrayDesc || !numMipmapLevels)
+	if (!pHandle || !pMipmappedArrayDesc)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!numMipmapLevels)
+		numMipmapLevels = 1;
 	/* As many as there are halvings; the driver clamps likewise. */
 	for (unsigned int most = 1; most < 32; most++) {
 		size_t side = pMipmappedArrayDesc->Width;

@@ -282,7 +282,8 @@ CUresult
 shim_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray,
 		    int numParams, unsigned int flags, CUdevice dev)
 {
-	if (numParams < 0 || (paramsArray == NULL) != (numParams == 0))
+	/* The driver takes a negative number as none. */
+	if (numParams == 0 ? paramsArray != NULL : paramsArray == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* An SM share of one context among several of a client: its share
 	 * is a matter of the broker's limits. */
@@ -427,7 +428,6 @@ shim_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 
 	if (ctxId == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ctxId = UINT64_MAX;
 	r = shim_ctx_find(ctx, &context);
 	if (r == CUDA_SUCCESS)
 		*ctxId = context->id;
@@ -440,10 +440,10 @@ shim_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 	struct shim_context *context = ctx == NULL ? shim_current :
 						     shim_ctx_get(ctx);
 
-	if (version == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (context == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (version == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!shim_ctx_is_live(context))
 		return ctx == NULL ? CUDA_ERROR_CONTEXT_IS_DESTROYED :
 				     CUDA_ERROR_INVALID_CONTEXT;

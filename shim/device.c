@@ -352,8 +352,10 @@ shim_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (info == NULL)
 		return CUDA_ERROR_INVALID_DEVICE;
+	/* What does not fit is cut, and an error. */
 	snprintf(pciBusId, (size_t)len, "%s", info->pci_bus_id);
-	return CUDA_SUCCESS;
+	return strlen(info->pci_bus_id) < (size_t)len ?
+	       CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* No profiler is attached to the program, as none can be; natively the calls
@@ -390,12 +392,14 @@ shim_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib,
 	const Mps__Device *info = info_of(srcDevice);
 	int32_t id;
 
-	if (value == NULL || (int)attrib < 1 ||
-	    attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+	if (value == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (info == NULL || !shim_device_exists(dstDevice) ||
 	    srcDevice == dstDevice)
 		return CUDA_ERROR_INVALID_DEVICE;
+	if ((int)attrib < 1 ||
+	    attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
 	*value = 0;
 	if (attrib != CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK)
 		return CUDA_SUCCESS;

@@ -89,6 +89,8 @@ CUresult
 shim_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
 		 CUdevice device)
 {
+	if (device != CU_DEVICE_CPU && !shim_device_exists(device))
+		return CUDA_ERROR_INVALID_DEVICE;
 	return shim_cuMemAdvise_v2(devPtr, count, advice, place_of(device));
 }
 
@@ -115,6 +117,8 @@ CUresult
 shim_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
 			CUstream hStream)
 {
+	if (dstDevice != CU_DEVICE_CPU && !shim_device_exists(dstDevice))
+		return CUDA_ERROR_INVALID_DEVICE;
 	return shim_cuMemPrefetchAsync_v2(devPtr, count, place_of(dstDevice),
 					  0, hStream);
 }

@@ -155,16 +155,16 @@ shim_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
 	if (__builtin_add_overflow(WidthInBytes, PITCH_ALIGN - 1, &pitch))
 		return CUDA_ERROR_INVALID_VALUE;
 	pitch -= pitch % PITCH_ALIGN;
+	/* Given out even where the memory is not. */
+	*pPitch = pitch;
 	if (__builtin_mul_overflow(pitch, Height, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	r = shim_capture_unsafe();
 	if (r == CUDA_SUCCESS)
 		r = shim_mem_alloc(shim_current, size, &address);
-	if (r != CUDA_SUCCESS)
-		return r;
-	*dptr = address;
-	*pPitch = pitch;
-	return CUDA_SUCCESS;
+	if (r == CUDA_SUCCESS)
+		*dptr = address;
+	return r;
 }
 
 CUresult

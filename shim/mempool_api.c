@@ -37,10 +37,13 @@ shim_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 	return give_of(pool_out, dev, shim_mempool_default);
 }
 
+/* cuDeviceGetDefaultMemPool alone has a code for devices that are none. */
 CUresult
 shim_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-	return give_of(pool, dev, shim_mempool_current);
+	return shim_device_exists(dev) ?
+	       give_of(pool, dev, shim_mempool_current) :
+	       CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult
@@ -48,11 +51,7 @@ shim_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
 	struct shim_mempool *found = shim_mempool_get(pool);
 
-	if (!found || found->client)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!shim_device_exists(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
-	if (found->device != dev)
+	if (!found || found->client || found->device != dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	shim_mempool_set(dev, found);
 	return CUDA_SUCCESS;
@@ -62,7 +61,10 @@ shim_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 static CUresult
 check_place(const CUmemLocation *location, CUmemAllocationType type)
 {
-	if (!location)
+	if (!location || type < CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    type > CU_MEM_ALLOCATION_TYPE_MANAGED ||
+	    (location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+	     !shim_device_exists(location->id)))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -97,6 +99,20 @@ shim_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
 	return r ? r : shim_cuDeviceSetMemPool(location->id, pool);
 }
 
+#define KNOWN_HANDLES (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | \
+		       CU_MEM_HANDLE_TYPE_WIN32 | \
+		       CU_MEM_HANDLE_TYPE_WIN32_KMT | \
+		       CU_MEM_HANDLE_TYPE_FABRIC)
+
+static bool
+is_zero(const unsigned char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (bytes[i])
+			return false;
+	return true;
+}
+
 CUresult
 shim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
@@ -107,6 +123,10 @@ shim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 	if (poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return poolProps->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED ?
 		       CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+	if (poolProps->location.type == CU_MEM_LOCATION_TYPE_INVALID ||
+	    (unsigned)poolProps->handleTypes & ~(unsigned)KNOWN_HANDLES ||
+	    !is_zero(poolProps->reserved, sizeof(poolProps->reserved)))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
 	     poolProps->handleTypes !=
@@ -248,19 +268,22 @@ shim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map,
 {
 	struct shim_mempool *found = shim_mempool_get(pool);
 
-	if (!found || (!map && count))
+	if (!found || !map)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {
-		if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-		    !shim_device_exists(map[i].location.id))
+		if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 			return CUDA_ERROR_INVALID_VALUE;
+		if (!shim_device_exists(map[i].location.id))
+			return CUDA_ERROR_INVALID_DEVICE;
 		/* One worker a device: no other one reaches its memory. */
 		if (map[i].location.id != found->device &&
 		    map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 			return CUDA_ERROR_NOT_SUPPORTED;
 		if (map[i].location.id == found->device &&
 		    map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			return CUDA_ERROR_INVALID_VALUE;
+			return map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ?
+			       CUDA_ERROR_INVALID_DEVICE :
+			       CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
 }

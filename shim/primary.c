@@ -151,6 +151,20 @@ shim_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
+/* Of a time when flags could not be changed in use. */
+CUresult
+shim_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
+{
+	struct shim_context *ctx;
+
+	if (!shim_device_exists(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	ctx = shim_primary(dev);
+	if (ctx != NULL && shim_ctx_is_live(ctx))
+		return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
+	return shim_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
+
 CUresult
 shim_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {

@@ -50,7 +50,8 @@ find_function(const struct shim_proc_name *name, int version, bool per_thread)
 		const struct shim_proc_version *step =
 			&shim_proc_versions[name->first + i];
 
-		if (step->version > version)
+		/* The driver finds the newest at negative versions. */
+		if (step->version > (unsigned int)version)
 			break;
 		found = per_thread ? step->per_thread : step->legacy;
 	}

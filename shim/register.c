@@ -59,7 +59,10 @@ shim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 	case 0:
 		return CUDA_SUCCESS;
 	case RANGE_E_OVERLAP:
-		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+		return shim_range_find((uintptr_t)p, &range) ||
+		       range.kind == RANGE_REGISTERED ?
+		       CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
+		       CUDA_ERROR_INVALID_VALUE;
 	default:
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -73,6 +76,10 @@ shim_cuMemHostUnregister(void *p)
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* What is posted has taken its bytes, what waits has its turn. */
-	return shim_range_remove((uintptr_t)p, RANGE_REGISTERED, &range) ?
-	       CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_SUCCESS;
+	if (!shim_range_remove((uintptr_t)p, RANGE_REGISTERED, &range))
+		return CUDA_SUCCESS;
+	/* Not its start, or memory that was not registered but made. */
+	return shim_range_find((uintptr_t)p, &range) ?
+	       CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED :
+	       CUDA_ERROR_INVALID_VALUE;
 }

@@ -59,11 +59,9 @@ CUresult
 shim_cuGetExportTable(const void **ppExportTable,
 		      const CUuuid *pExportTableId)
 {
-	if (ppExportTable == NULL)
+	if (ppExportTable == NULL || pExportTableId == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ppExportTable = NULL;
-	if (pExportTableId == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		if (memcmp(tables[i].id, pExportTableId->bytes,
 			   sizeof(tables[i].id)) == 0) {

@@ -58,7 +58,7 @@ is_memory(uint64_t address, uint64_t size)
 	struct shim_range range;
 	uint64_t left;
 
-	return size && !shim_range_reach(address, size, &range, &left) &&
+	return !shim_range_reach(address, size, &range, &left) &&
 	       left >= size && !range.closed &&
 	       range.kind != RANGE_REGISTERED &&
 	       range.device == shim_current->device;
@@ -70,10 +70,12 @@ check(const CUDA_RESOURCE_DESC *desc, bool surface)
 {
 	switch (desc->resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
+		if (!desc->res.array.hArray)
+			return CUDA_ERROR_INVALID_VALUE;
 		return shim_array_get(desc->res.array.hArray) ?
 		       CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-		if (surface)
+		if (surface || !desc->res.mipmap.hMipmappedArray)
 			return CUDA_ERROR_INVALID_VALUE;
 		return shim_mipmap_get(desc->res.mipmap.hMipmappedArray) ?
 		       CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -134,8 +136,9 @@ destroy(uint64_t object, bool surface)
 	if (found)
 		*link = found->next;
 	pthread_mutex_unlock(&lock);
+	/* The driver does not say that there was none. */
 	if (!found)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_SUCCESS;
 	chan = found->ctx->chan;
 	r = surface ? call_mpsSurfaceDestroy(chan, object) :
 		      call_mpsTextureDestroy(chan, object);
@@ -252,10 +255,10 @@ shim_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc,
 {
 	struct texture found;
 
-	if (!pResViewDesc || !find(texObject, false, &found) ||
-	    !found.has_view)
+	if (!pResViewDesc || !find(texObject, false, &found))
 		return CUDA_ERROR_INVALID_VALUE;
-	*pResViewDesc = found.view;
+	if (found.has_view)
+		*pResViewDesc = found.view;
 	return CUDA_SUCCESS;
 }
 

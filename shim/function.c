@@ -267,9 +267,7 @@ shim_function_set(struct shim_function *function,
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
 		return set_cluster(function, attribute, value);
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-		if (value != 0 && value != 1)
-			return CUDA_ERROR_INVALID_VALUE;
-		settings->non_portable = value;
+		settings->non_portable = value != 0;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
 		if (value < 0 ||

@@ -9,8 +9,11 @@
 #include <string.h>
 
 #include "proto/log.h"
+#include "shim/device.h"
 #include "shim/event.h"
 #include "shim/function.h"
+#include "shim/module.h"
+#include "shim/range.h"
 
 /* What every device with clusters can do (cuda.h, "portable"). */
 #define PORTABLE_CLUSTER 8u
@@ -94,6 +97,71 @@ add_cluster(struct shim_launch *launch, const CUlaunchAttribute *in)
 	return add_whole(launch, in);
 }
 
+/* Values that the driver refuses at the launch; those that the worker's driver
+ * refused, the program would hear of too late. */
+static CUresult
+check_window(const CUaccessPolicyWindow *w)
+{
+	struct shim_range range;
+
+	if (w->hitProp > CU_ACCESS_PROPERTY_PERSISTING ||
+	    w->missProp > CU_ACCESS_PROPERTY_STREAMING ||
+	    !(w->hitRatio >= 0 && w->hitRatio <= 1) ||
+	    (w->base_ptr != NULL &&
+	     shim_range_find((uintptr_t)w->base_ptr, &range)))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+check_value(const struct shim_launch *launch, const CUlaunchAttribute *in)
+{
+	const CUlaunchAttributeValue *v = &in->value;
+	unsigned int domains = (unsigned int)shim_device_attribute(
+		launch->function->module->device,
+		CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT);
+	bool good = true;
+
+	switch ((int)in->id) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		return check_window(&v->accessPolicyWindow);
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		good = v->clusterSchedulingPolicyPreference <=
+		       CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING;
+		break;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		domains = domains > 0 ? domains : 1;
+		good = v->memSyncDomainMap.default_ < domains &&
+		       v->memSyncDomainMap.remote < domains;
+		break;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		good = v->memSyncDomain <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+		break;
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+		good = v->nvlinkUtilCentricScheduling <= 1;
+		break;
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: {
+		const unsigned int d[] = { v->preferredClusterDim.x,
+					   v->preferredClusterDim.y,
+					   v->preferredClusterDim.z };
+
+		for (unsigned i = 0; i < 3; i++)
+			if ((d[i] == 0) != (d[0] == 0) || d[i] > UINT16_MAX)
+				return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		break;
+	}
+	}
+	return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult
+add_checked(struct shim_launch *launch, const CUlaunchAttribute *in)
+{
+	CUresult r = check_value(launch, in);
+
+	return r != CUDA_SUCCESS ? r : add_whole(launch, in);
+}
+
 static CUresult
 add_attribute(struct shim_launch *launch, const CUlaunchAttribute *in)
 {
@@ -114,9 +182,8 @@ add_attribute(struct shim_launch *launch, const CUlaunchAttribute *in)
 				 in->value.launchCompletionEvent.event,
 				 in->value.launchCompletionEvent.flags);
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-		if ((int)in->value.sharedMemCarveout <
-		    CU_SHAREDMEM_CARVEOUT_DEFAULT ||
-		    (int)in->value.sharedMemCarveout >
+		/* No default here: without the attribute it is that. */
+		if (in->value.sharedMemCarveout >
 		    CU_SHAREDMEM_CARVEOUT_MAX_SHARED)
 			return CUDA_ERROR_INVALID_VALUE;
 		return add_whole(launch, in);
@@ -131,7 +198,7 @@ add_attribute(struct shim_launch *launch, const CUlaunchAttribute *in)
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
-		return add_whole(launch, in);
+		return add_checked(launch, in);
 	default:
 		/* A stream's synchronisation policy is none of a launch. */
 		log_once(LOG_INFO, "launch attribute %d is refused",

@@ -185,12 +185,15 @@ shim_code_read_file(struct image *image, const char *path)
 	uint8_t *data;
 	CUresult r;
 
-	if (path == NULL)
+	if (path == NULL || path[0] == '\0')
 		return CUDA_ERROR_INVALID_VALUE;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+	if (fd < 0 || fstat(fd, &st) != 0)
 		return CUDA_ERROR_FILE_NOT_FOUND;
-	if (st.st_size == 0 || (uint64_t)st.st_size > IMAGE_MAX)
+	/* The driver takes its length from seeking to its end. */
+	if (S_ISDIR(st.st_mode))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!S_ISREG(st.st_mode) || st.st_size == 0 || (uint64_t)st.st_size > IMAGE_MAX)
 		return CUDA_ERROR_INVALID_IMAGE;
 	data = read_all(fd, (size_t)st.st_size);
 	if (data == NULL)

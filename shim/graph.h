@@ -131,7 +131,8 @@ CUresult shim_copy_linear(const CUDA_MEMCPY3D *p, struct graph_copy *out,
 			  unsigned int *out_flags);
 
 /* graph_attr.c */
-void shim_work_get_attr(const struct shim_kernel_work *k,
+/* False: there is no such attribute. */
+bool shim_work_get_attr(const struct shim_kernel_work *k,
 			CUkernelNodeAttrID id, CUkernelNodeAttrValue *out);
 CUresult shim_work_set_attr(struct shim_kernel_work *k, CUkernelNodeAttrID id,
 			    const CUkernelNodeAttrValue *value);

@@ -73,6 +73,7 @@ shim_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
 
 	if (phNode == NULL)
 		return r;
+	*phNode = NULL;
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(hClonedGraph);
 	original = shim_node_get_locked(hOriginalNode);
@@ -322,7 +323,9 @@ change_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
 		const CUgraphEdgeData *d = data == NULL ? NULL : &data[i];
 
 		if (a == NULL || b == NULL || a->graph != graph ||
-		    b->graph != graph)
+		    b->graph != graph ||
+		    (d != NULL &&
+		     d->type > CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC))
 			r = CUDA_ERROR_INVALID_VALUE;
 		else
 			r = add ? shim_node_depend_locked(b, a, d) :

@@ -18,17 +18,20 @@ find(const struct shim_kernel_work *k, uint32_t id)
 	return NULL;
 }
 
-void
+bool
 shim_work_get_attr(const struct shim_kernel_work *k, CUkernelNodeAttrID id,
 		   CUkernelNodeAttrValue *out)
 {
 	const struct launch_attr *attr = find(k, id);
 
+	if ((int)id < 0 || id >= CU_LAUNCH_ATTRIBUTE_MAX)
+		return false;
 	memset(out, 0, sizeof(*out));
 	if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
 		out->cooperative = !!(k->head.flags & LAUNCH_COOPERATIVE);
 	else if (attr != NULL)
 		memcpy(out, attr->value, sizeof(*out));
+	return true;
 }
 
 /* What a kernel node may have; the rest belongs to launches and streams. */

@@ -180,11 +180,12 @@ instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 
 	if (out == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & ~(unsigned long long)(KNOWN_FLAGS |
+			CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH))
+		return CUDA_ERROR_INVALID_VALUE;
 	/* A graph that the device launches would escape every count. */
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (flags & ~(unsigned long long)KNOWN_FLAGS)
-		return CUDA_ERROR_INVALID_VALUE;
 	exec = calloc(1, sizeof(*exec));
 	if (exec == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;

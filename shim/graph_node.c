@@ -150,7 +150,9 @@ shim_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 		.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph.graph = childGraph,
 	};
 	struct shim_work work;
-	CUresult r = shim_work_any(&p, &work);
+	/* The driver does not come back from a graph in itself. */
+	CUresult r = childGraph == hGraph ? CUDA_ERROR_INVALID_VALUE :
+					    shim_work_any(&p, &work);
 
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, r,
 		   &work);
@@ -474,8 +476,9 @@ shim_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&shim_graph_lock);
 	node = typed_locked(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
-	if (node != NULL)
-		shim_work_get_attr(&node->work.kernel, attr, value_out);
+	if (node != NULL && !shim_work_get_attr(&node->work.kernel, attr,
+						value_out))
+		node = NULL;
 	pthread_mutex_unlock(&shim_graph_lock);
 	return node == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }

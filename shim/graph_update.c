@@ -293,8 +293,6 @@ shim_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 	struct shim_exec *exec;
 	CUresult r;
 
-	if (resultInfo == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	exec = shim_exec_get(hGraphExec);
 	if (exec == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -302,6 +300,8 @@ shim_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 	r = update(exec, hGraph, &u);
 	pthread_mutex_unlock(&exec->lock);
 	shim_exec_put(exec);
+	if (resultInfo == NULL)
+		return r;
 	memset(resultInfo, 0, sizeof(*resultInfo));
 	if (r != CUDA_SUCCESS && u.result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
 		u.result = CU_GRAPH_EXEC_UPDATE_ERROR;

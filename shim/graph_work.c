@@ -247,7 +247,8 @@ shim_work_event(CUevent event, bool wait, struct shim_work *out)
 	struct shim_event *e = shim_object_get(HANDLE_EVENT, (uintptr_t)event);
 
 	if (e == NULL)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return event == NULL ? CUDA_ERROR_INVALID_VALUE :
+				       CUDA_ERROR_INVALID_HANDLE;
 	/* Other processes would not know of its records in time. */
 	if (e->flags & CU_EVENT_INTERPROCESS)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -314,7 +315,7 @@ any_child(CUgraph handle, struct shim_work *out)
 CUresult
 shim_work_any(const CUgraphNodeParams *p, struct shim_work *out)
 {
-	if (p == NULL)
+	if (p == NULL || p->reserved2 != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (p->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -336,7 +337,9 @@ shim_work_any(const CUgraphNodeParams *p, struct shim_work *out)
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 		return shim_work_event(p->eventRecord.event, false, out);
 	default:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return (int)p->type < 0 ||
+		       p->type > CU_GRAPH_NODE_TYPE_CONDITIONAL ?
+		       CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
 	}
 }
 

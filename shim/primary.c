@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 
+#include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/device.h"
 #include "shim_impl.h"
@@ -65,9 +66,12 @@ shim_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	ctx = primary_locked(dev);
 	if (!wait_for_end_locked(dev))
 		r = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	else if (ctx != NULL && shim_ctx_is_live(ctx))
+		r = CUDA_SUCCESS;
 	else if (ctx != NULL)
-		r = shim_ctx_is_live(ctx) ? CUDA_SUCCESS :
-					    shim_ctx_revive(ctx);
+		/* What went wrong in it stays. */
+		r = ctx->chan != NULL && shim_chan_sticky(ctx->chan) ?
+		    shim_chan_sticky(ctx->chan) : shim_ctx_revive(ctx);
 	if (r == CUDA_SUCCESS) {
 		ctx->retained++;
 		*pctx = (CUcontext)(uintptr_t)ctx->handle;

@@ -326,8 +326,6 @@ find_stream(CUstream handle, bool sync, struct shim_stream **out_stream)
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_legacy(*out_stream);
 	if (r == CUDA_SUCCESS && sync)
-		r = shim_capture_unsafe();
-	if (r == CUDA_SUCCESS && sync)
 		r = shim_capture_wait_stream(*out_stream);
 	return r;
 }

@@ -186,19 +186,26 @@ shim_capture_legacy_slow(const struct shim_stream *stream)
 	return r;
 }
 
-CUresult
-shim_capture_wait_stream(const struct shim_stream *stream)
+void
+shim_capture_spoil_slow(const struct shim_stream *stream)
 {
-	CUresult r = shim_capture_legacy(stream);
 	struct shim_capture *c;
 
-	if (r != CUDA_SUCCESS || !shim_stream_is_capturing(stream))
-		return r;
 	pthread_mutex_lock(&shim_graph_lock);
 	c = shim_capture_find_locked(stream->capture);
 	if (c != NULL)
 		c->invalid = true;
 	pthread_mutex_unlock(&shim_graph_lock);
+}
+
+CUresult
+shim_capture_wait_stream(const struct shim_stream *stream)
+{
+	CUresult r = shim_capture_legacy(stream);
+
+	if (r != CUDA_SUCCESS || !shim_stream_is_capturing(stream))
+		return r;
+	shim_capture_spoil(stream);
 	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -521,13 +528,7 @@ shim_capture_join(struct shim_stream *stream, struct shim_event *event)
 CUresult
 shim_capture_isolated(struct shim_stream *stream)
 {
-	struct shim_capture *c;
-
-	pthread_mutex_lock(&shim_graph_lock);
-	c = shim_capture_find_locked(stream->capture);
-	if (c != NULL)
-		c->invalid = true;
-	pthread_mutex_unlock(&shim_graph_lock);
+	shim_capture_spoil(stream);
 	return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 

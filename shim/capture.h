@@ -75,6 +75,14 @@ CUresult shim_capture_copy(struct shim_stream *stream, uint64_t dst,
 /* Of a capturing stream. */
 CUresult shim_capture_record(struct shim_stream *stream,
 			     struct shim_event *event);
+/* A call on the stream failed in a way that ends its capture, if any. */
+void shim_capture_spoil_slow(const struct shim_stream *stream);
+static inline void
+shim_capture_spoil(const struct shim_stream *stream)
+{
+	if (shim_stream_is_capturing(stream))
+		shim_capture_spoil_slow(stream);
+}
 /* Of an event that was recorded in a capture. */
 CUresult shim_capture_join(struct shim_stream *stream,
 			   struct shim_event *event);

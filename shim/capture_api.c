@@ -120,7 +120,8 @@ is_joined(const struct shim_capture *c)
 	return joined;
 }
 
-/* Everything but a wrong stream ends the capture, well or not. */
+/* Everything but a wrong stream ends the capture, well or not. Without a place
+ * for the graph there is none. */
 static CUresult
 end_locked(struct shim_stream *stream, struct shim_graph **out_graph)
 {
@@ -144,7 +145,7 @@ end_locked(struct shim_stream *stream, struct shim_graph **out_graph)
 		r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 	callers = c->callers;
 	graph = shim_capture_end_locked(c);
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && out_graph != NULL)
 		*out_graph = graph;
 	else if (!callers)
 		shim_graph_free_locked(graph);
@@ -160,12 +161,11 @@ shim_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (phGraph == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&shim_graph_lock);
-	r = end_locked(stream, &graph);
-	*phGraph = graph == NULL ? NULL :
-		   (CUgraph)(uintptr_t)graph->object.handle;
+	r = end_locked(stream, phGraph == NULL ? NULL : &graph);
+	if (phGraph != NULL)
+		*phGraph = graph == NULL ? NULL :
+			   (CUgraph)(uintptr_t)graph->object.handle;
 	pthread_mutex_unlock(&shim_graph_lock);
 	return r;
 }
@@ -300,6 +300,8 @@ update_locked(struct shim_stream *stream, const CUgraphNode *nodes,
 		return CUDA_ERROR_ILLEGAL_STATE;
 	if (c->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+		return CUDA_ERROR_INVALID_VALUE;
 	r = flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES ?
 	    shim_edges_copy(&places, &m->deps) : CUDA_SUCCESS;
 	if (r == CUDA_SUCCESS)
@@ -322,8 +324,6 @@ shim_cuStreamUpdateCaptureDependencies_v2(CUstream hStream,
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
-		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&shim_graph_lock);
 	r = update_locked(stream, dependencies, dependencyData,
 			  numDependencies, flags);
@@ -348,9 +348,8 @@ shim_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 	if (mode == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* Any number is kept; one without a name binds as the global mode. */
 	asked = *mode;
-	if (asked > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
 	*mode = shim_capture_mode;
 	shim_capture_mode = asked;
 	return CUDA_SUCCESS;

@@ -5,6 +5,7 @@
  * context already keeps is accepted, a higher one is refused.
  */
 #include "proto/log.h"
+#include "shim/capture.h"
 #include "shim/ctx.h"
 #include "shim/device.h"
 #include "shim/process.h"
@@ -56,6 +57,9 @@ shim_cuCtxSetLimit(CUlimit limit, size_t value)
 		return r;
 	if (limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	r = shim_capture_unsafe();
+	if (r != CUDA_SUCCESS)
+		return r;
 	if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!shared_limit(ctx->device, limit, &most))

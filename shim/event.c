@@ -192,7 +192,7 @@ shim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
 			       shim_capture_record(stream, event);
 	/* An external record is an error outside of capture. */
 	if (flags != CU_EVENT_RECORD_DEFAULT)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_ILLEGAL_STATE;
 	r = shim_room_take(stream, SHIM_ROOM_OTHER);
 	if (r == CUDA_SUCCESS)
 		r = post_record(event, stream, flags);
@@ -262,12 +262,11 @@ shim_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	struct shim_event *start = find(hStart), *end = find(hEnd);
 
-	if (pMilliseconds == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (start == NULL || end == NULL || !start->recorded ||
 	    !end->recorded ||
 	    (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING ||
-	    start->object.ctx->chan != end->object.ctx->chan)
+	    start->object.ctx->chan != end->object.ctx->chan ||
+	    pMilliseconds == NULL)
 		return CUDA_ERROR_INVALID_HANDLE;
 	return call_mpsEventElapsed(start->object.ctx->chan,
 				    start->object.handle, end->object.handle,
@@ -283,21 +282,25 @@ shim_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 
 	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
+	r = shim_stream_find(hStream, shim_current, &stream);
+	if (event == NULL && r == CUDA_SUCCESS)
+		shim_capture_spoil(stream);
 	if (event == NULL)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = shim_stream_find(hStream, shim_current, &stream);
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_legacy(stream);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (event->capture != 0 && !(Flags & CU_EVENT_WAIT_EXTERNAL))
 		return shim_capture_join(stream, event);
-	if (shim_stream_is_capturing(stream))
-		return Flags & CU_EVENT_WAIT_EXTERNAL ?
+	if (Flags & CU_EVENT_WAIT_EXTERNAL)
+		return shim_stream_is_capturing(stream) ?
 		       capture_external(stream, hEvent, true) :
-		       shim_capture_isolated(stream);
+		       CUDA_ERROR_ILLEGAL_STATE;
 	if (!event->recorded)
 		return CUDA_SUCCESS;
+	if (shim_stream_is_capturing(stream))
+		return shim_capture_isolated(stream);
 	if (event->object.ctx->chan == stream->object.ctx->chan) {
 		r = shim_room_take(stream, SHIM_ROOM_OTHER);
 		return r != CUDA_SUCCESS ? r :

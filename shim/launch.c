@@ -213,8 +213,9 @@ fill_block(const struct shim_launch *launch, void **params, void **extra,
 {
 	const struct function_info *info = launch->function->info;
 
-	return extra != NULL ? copy_extra(info, extra, block) :
-			       gather(info, params, block);
+	/* With both, the list counts. */
+	return params == NULL && extra != NULL ?
+	       copy_extra(info, extra, block) : gather(info, params, block);
 }
 
 CUresult
@@ -224,8 +225,6 @@ shim_launch_make(CUfunction f, struct shim_context *ctx,
 {
 	CUresult r;
 
-	if (params != NULL && extra != NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	r = prepare(f, ctx, config, false, launch);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -276,11 +275,12 @@ launch_kernel(CUfunction f, const CUlaunchConfig *config, CUstream hStream,
 		r = shim_capture_legacy(stream);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (params != NULL && extra != NULL)
-		return CUDA_ERROR_INVALID_VALUE;
 	r = prepare(f, stream->object.ctx, config, cooperative, &launch);
-	if (r != CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS) {
+		if (r != CUDA_ERROR_INVALID_HANDLE)
+			shim_capture_spoil(stream);
 		return r;
+	}
 	launch.head.stream = stream->object.handle;
 	size = launch.function->info->param_bytes;
 	if (size <= SMALL_PARAMS)

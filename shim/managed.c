@@ -22,6 +22,9 @@ shim_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 	if (!dptr || !bytesize ||
 	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
+	r = shim_capture_unsafe();
+	if (r != CUDA_SUCCESS)
+		return r;
 	if (bytesize >= SIZE_LIMIT)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = shim_mem_add(shim_current, RANGE_MANAGED, bytesize, flags,
@@ -134,6 +137,8 @@ shim_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_legacy(stream);
+	if (r == CUDA_SUCCESS && shim_stream_is_capturing(stream))
+		r = shim_capture_wait_stream(stream);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if ((flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&

@@ -121,9 +121,9 @@ shim_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 	uint64_t address = 0;
 	CUresult r;
 
-	if (!dptr)
-		return CUDA_ERROR_INVALID_VALUE;
 	r = shim_capture_unsafe();
+	if (!dptr)
+		return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
 		r = shim_mem_alloc(shim_current, bytesize, &address);
 	/* 0 on failure, as the real driver leaves it. */
@@ -136,7 +136,11 @@ shim_cuMemFree_v2(CUdeviceptr dptr)
 {
 	CUresult r = shim_capture_unsafe();
 
-	return r != CUDA_SUCCESS || !dptr ? r : shim_mem_free(dptr);
+	if (r != CUDA_SUCCESS || dptr)
+		return r != CUDA_SUCCESS ? r : shim_mem_free(dptr);
+	/* Nothing is freed without a context, but not in one that is lost. */
+	return shim_current && shim_current->chan ?
+	       shim_chan_sticky(shim_current->chan) : CUDA_SUCCESS;
 }
 
 CUresult

@@ -286,8 +286,6 @@ copy(CUstream stream, uint64_t dst, uint64_t src, uint64_t size,
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_legacy(s);
 	if (r == CUDA_SUCCESS && sync)
-		r = shim_capture_unsafe();
-	if (r == CUDA_SUCCESS && sync)
 		r = shim_capture_wait_stream(s);
 	if (r != CUDA_SUCCESS || !size)
 		return r;

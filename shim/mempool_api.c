@@ -305,15 +305,16 @@ shim_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
 }
 
 /* Memory nodes of graphs are not served: the capture ends, as with every
- * other call that it does not allow. */
+ * other call that it does not allow. For nothing there is no node. */
 static CUresult
-find_stream(CUstream handle, struct shim_stream **out_stream)
+find_stream(CUstream handle, bool is_nothing, struct shim_stream **out_stream)
 {
 	CUresult r = shim_stream_find(handle, shim_current, out_stream);
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_legacy(*out_stream);
-	if (r == CUDA_SUCCESS && shim_stream_is_capturing(*out_stream))
+	if (r == CUDA_SUCCESS && !is_nothing &&
+	    shim_stream_is_capturing(*out_stream))
 		r = shim_capture_wait_stream(*out_stream);
 	return r;
 }
@@ -329,7 +330,7 @@ alloc(CUdeviceptr *dptr, size_t size, struct shim_mempool *pool,
 	/* An imported one has none to give. */
 	if (!dptr || !pool || pool->client)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = find_stream(handle, &stream);
+	r = find_stream(handle, !size, &stream);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (pool->device != shim_current->device)
@@ -363,7 +364,7 @@ CUresult
 shim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	struct shim_stream *stream;
-	CUresult r = find_stream(hStream, &stream);
+	CUresult r = find_stream(hStream, !dptr, &stream);
 
 	/* Where the stream is then is behind us: all that was posted before
 	 * retires before the block is used again. */

@@ -57,8 +57,6 @@ fill(CUstream handle, const struct fill *f, bool sync)
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_legacy(stream);
 	if (r == CUDA_SUCCESS && sync)
-		r = shim_capture_unsafe();
-	if (r == CUDA_SUCCESS && sync)
 		r = shim_capture_wait_stream(stream);
 	if (r != CUDA_SUCCESS || !f->width || !f->height)
 		return r;

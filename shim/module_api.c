@@ -19,9 +19,7 @@ load_image(CUmodule *out, const struct image *image, struct jit_options *jit)
 	struct shim_module *module;
 	CUresult r;
 
-	r = shim_capture_unsafe();
-	if (r == CUDA_SUCCESS)
-		r = shim_code_upload(image, ctx->device, &code);
+	r = shim_code_upload(image, ctx->device, &code);
 	if (r == CUDA_SUCCESS)
 		r = shim_module_load(ctx, ctx->device, &code, jit, &module);
 	if (r == CUDA_SUCCESS)
@@ -115,13 +113,15 @@ shim_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 	struct shim_function *function;
 	CUresult r;
 
-	if (hfunc == NULL || name == NULL)
+	if (hfunc == NULL || name == NULL || name[0] == '\0')
 		return CUDA_ERROR_INVALID_VALUE;
 	if (module == NULL)
 		return CUDA_ERROR_INVALID_HANDLE;
 	r = shim_module_function(module, name, NULL, &function);
 	if (r == CUDA_SUCCESS)
 		*hfunc = (CUfunction)(uintptr_t)function->object.handle;
+	else if (r == CUDA_ERROR_NOT_FOUND)
+		*hfunc = NULL;
 	return r;
 }
 

@@ -240,12 +240,16 @@ CUresult
 shim_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags,
 				int priority)
 {
-	struct shim_context *ctx = shim_current;
+	struct shim_context *ctx;
 	struct shim_stream *stream;
 	CUresult r;
 
 	if (phStream == NULL || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_VALUE;
+	r = shim_enter_context(API_cuStreamCreateWithPriority);
+	if (r != CUDA_SUCCESS)
+		return r;
+	ctx = shim_current;
 	r = make(ctx, flags ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
 		 clamp_priority(ctx, priority), &stream);
 	if (r == CUDA_SUCCESS)
@@ -282,7 +286,9 @@ find(CUstream handle, struct shim_stream **out_stream)
 		if (r != CUDA_SUCCESS)
 			return r;
 	}
-	return shim_stream_find(handle, ctx, out_stream);
+	r = shim_stream_find(handle, ctx, out_stream);
+	return r != CUDA_SUCCESS ? r :
+	       shim_chan_sticky((*out_stream)->object.ctx->chan);
 }
 
 CUresult
@@ -322,6 +328,8 @@ shim_cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 	if (flags == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = find(hStream, &stream);
+	if (r == CUDA_SUCCESS && shim_stream_is_capturing(stream))
+		r = shim_capture_wait_stream(stream);
 	if (r == CUDA_SUCCESS)
 		*flags = stream->kind == STREAM_NON_BLOCKING ?
 			 CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
@@ -360,12 +368,12 @@ CUresult
 shim_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx,
 		       CUgreenCtx *pGreenCtx)
 {
-	CUresult r;
+	CUcontext ctx;
+	CUresult r = shim_cuStreamGetCtx(hStream, &ctx);
 
-	if (pGreenCtx == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = shim_cuStreamGetCtx(hStream, pCtx);
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && pCtx != NULL)
+		*pCtx = ctx;
+	if (r == CUDA_SUCCESS && pGreenCtx != NULL)
 		*pGreenCtx = NULL;
 	return r;
 }
@@ -386,6 +394,8 @@ shim_cuStreamQuery(CUstream hStream)
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_wait_stream(stream);
+	if (r == CUDA_SUCCESS)
+		r = shim_capture_unsafe();
 	if (r != CUDA_SUCCESS || is_idle(stream->object.ctx->chan))
 		return r;
 	return call_mpsStreamQuery(stream->object.ctx->chan,
@@ -400,6 +410,8 @@ shim_cuStreamSynchronize(CUstream hStream)
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_wait_stream(stream);
+	if (r == CUDA_SUCCESS)
+		r = shim_capture_unsafe();
 	return r != CUDA_SUCCESS ? r :
 	       call_mpsStreamSync(stream->object.ctx->chan,
 				  stream->object.handle);

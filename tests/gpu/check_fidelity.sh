@@ -31,18 +31,18 @@ sums() {
 }
 one='cuInit\tflags 1\t1\t-\t0\n'
 same_rows() {
-	sums '1 equal, 0 refused, 0 crash natively, 0 explained, 0 unex' \
+	sums '1 equal, 0 refused, 0 crash natively, 0 explained, 0 not rec' \
 		"$one" "$one" ''
 }
 difference() {
-	sums '0 explained, 1 unexplained' "$one" \
+	sums '0 explained, 0 not recorded, 1 unexplained' "$one" \
 		'cuInit\tflags 1\t3\t-\t0\n' ''
 }
 missing_row() {
 	sums '1 unexplained' "$one"'cuInit\tflags 2\t1\t-\t0\n' "$one" ''
 }
 explained() {
-	sums '1 explained, 0 unexplained, 0 stale' "$one" \
+	sums '1 explained, 0 not recorded, 0 unexplained, 0 stale' "$one" \
 		'cuInit\tflags 1\t3\t-\t0\n' 'cuIn*\tflags *\tbecause\n'
 }
 stale() {
@@ -51,19 +51,24 @@ stale() {
 }
 refusal_is_no_excuse() {
 	# cuInit is not refused in cuda.api.
-	sums '0 refused, 0 crash natively, 0 explained, 1 unexplained' \
+	sums '0 refused, 0 crash natively, 0 explained, 0 not recorded, 1 unex' \
 		"$one" 'cuInit\tflags 1\t801\t-\t0\n' ''
 }
 crash_is_no_excuse_for_success() {
-	sums '0 crash natively, 0 explained, 1 unexplained' \
+	sums '0 crash natively, 0 explained, 0 not recorded, 1 unex' \
 		'cuInit\tflags 1\tSIGSEGV\t-\t-\n' \
 		'cuInit\tflags 1\t0\t-\t0\n' ''
+}
+not_recorded() {
+	sums '0 equal, 0 refused, 0 crash natively, 0 explained, 1 not rec' \
+		'cuInit\tflags 1\t?\t-\t-\n' "$one" ''
 }
 row "the comparison takes equal rows as equal" same_rows
 row "it reports a difference" difference
 row "it reports a row that is missing" missing_row
 row "it accepts an explanation" explained
 row "it reports an explanation of nothing" stale
+row "it takes what is not recorded as unknown" not_recorded
 row "it excuses no refusal of what is served" refusal_is_no_excuse
 row "it excuses no success where the driver dies" crash_is_no_excuse_for_success
 

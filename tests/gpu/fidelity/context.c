@@ -209,7 +209,7 @@ group_dead_context(void)
 	ROW(cuCtxDestroy_v2, "dead", dead);
 	ROW(cuCtxGetId, "dead", dead, I64(0));
 	ROW(cuCtxGetApiVersion, "dead", dead, I32(0));
-	ROW(cuCtxGetDevice_v2, "dead", I32(0), dead);
+	ROW(cuCtxGetDevice_v2, "dead", SOME(0), dead);
 	ROW(cuCtxSynchronize_v2, "dead", dead);
 	ROW(cuCtxEnablePeerAccess, "dead", dead, 0);
 	ROW(cuStreamQuery, "stream of a dead context", s);

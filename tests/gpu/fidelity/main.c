@@ -178,6 +178,11 @@ ended(struct group *g)
 		g->done = true;
 		return;
 	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == ROW_POISONED &&
+	    !inside && ++g->deaths <= DEATHS_MAX) {
+		start(g);
+		return;
+	}
 	if (!inside || ++g->deaths > DEATHS_MAX) {
 		fprintf(stderr, "%s: ended by %s %d outside of a row\n",
 			g->name, WIFEXITED(status) ? "status" : "signal",

@@ -189,7 +189,7 @@ group_vmm(void)
 	ROW(cuMemCreate, "place 77", I64(0), size, &odd, 0);
 	odd = prop;
 	odd.requestedHandleTypes = 64;
-	ROW(cuMemCreate, "handle type 64", I64(0), size, &odd, 0);
+	ROW(cuMemCreate, "handle type 64", SOME(0), size, &odd, 0);
 	ROW(cuMemRelease, "0", 0);
 	ROW(cuMemMap, "0", 0, size, 0, h, 0);
 	ROW(cuMemMap, "0 bytes", va, 0, 0, h, 0);

@@ -42,6 +42,8 @@ static struct {
 	void (*after)(void);
 	unsigned char slot[SLOTS][SLOT_BYTES] __attribute__((aligned(64)));
 	int kind[SLOTS];	/* -1: not named by this row */
+	bool poisoned;		/* the context is lost */
+	bool stays;		/* the group goes on all the same */
 	CUmodule module;
 } row;
 
@@ -186,6 +188,15 @@ row_end(CUresult r)
 	put("%s\t", before[0] == '\0' ? "-" : "");
 	row.after();
 	put("\n");
+	/* What comes after it would only say so, too. */
+	if (row.poisoned && !row.stays)
+		_exit(ROW_POISONED);
+}
+
+void
+row_stay(void)
+{
+	row.stays = true;
 }
 
 void
@@ -248,8 +259,11 @@ row_after_current(void)
 void
 row_after_sync(void)
 {
-	put("%d", ((__typeof__(&cuCtxSynchronize))
-		   row_find("cuCtxSynchronize"))());
+	CUresult r = ((__typeof__(&cuCtxSynchronize))
+		      row_find("cuCtxSynchronize"))();
+
+	put("%d", r);
+	row.poisoned = r != CUDA_SUCCESS;
 }
 
 CUcontext

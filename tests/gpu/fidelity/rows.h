@@ -4,9 +4,9 @@
  * For the groups of tests/gpu/fidelity only.
  *
  * A group is a process of its own: it makes what its rows need, then asks them
- * one after the other. When the driver dies in a row, the group is started
- * again behind that row, so a row may lean on what the group made but never on
- * what an earlier row did.
+ * one after the other. When the driver dies in a row, or its context is lost in
+ * one, the group is started again behind that row, so a row may lean on what
+ * the group made but never on what an earlier row did.
  */
 #ifndef TESTS_GPU_FIDELITY_ROWS_H
 #define TESTS_GPU_FIDELITY_ROWS_H
@@ -118,6 +118,10 @@ const char *row_text(const char *format, ...)
 void row_after_version(void); /* cuDriverGetVersion */
 void row_after_current(void); /* cuCtxGetDevice */
 void row_after_sync(void);    /* cuCtxSynchronize, set by row_context() */
+
+/* The group goes on when a row, or the group itself, has lost the context;
+ * others are started again behind such a row. */
+void row_stay(void);
 
 /* cuInit and the primary context of device 0, current. */
 CUcontext row_context(void);

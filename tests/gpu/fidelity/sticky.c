@@ -51,6 +51,7 @@ make(void)
 static void
 poisoned(void)
 {
+	row_stay();
 	ASK(cuCtxSynchronize, "first");
 	TRY(cuCtxSynchronize);
 	ASK(cuCtxSynchronize, "again");

@@ -132,7 +132,7 @@ group_streams(void)
 
 static struct {
 	CUstream stream, other;
-	CUevent event, fresh;
+	CUevent event, fresh, spare;
 	CUdeviceptr mem;
 	CUfunction none;
 	CUmodule module;
@@ -157,6 +157,7 @@ after_capture(void)
 	if (graph != NULL)
 		TRY(cuGraphDestroy, graph);
 	TRY(cuStreamSynchronize, cap.other);
+	TRY(cuStreamSynchronize, NULL);
 }
 
 static const char *const modes[] = { "global", "thread", "relaxed" };
@@ -265,7 +266,7 @@ captured_rest(void)
 		 0);
 	CAPTURED(cuStreamWaitEvent, "none", cap.stream, NULL, 0);
 	CAPTURED(cuEventRecord, "none", NULL, cap.stream);
-	CAPTURED(cuEventRecord, "legacy", cap.event, NULL);
+	CAPTURED(cuEventRecord, "legacy", cap.spare, NULL);
 	CAPTURED(cuEventCreate, "plain", PTR(0), 0);
 	CAPTURED(cuEventQuery, "recorded before", cap.event);
 	CAPTURED(cuEventSynchronize, "recorded before", cap.event);
@@ -310,6 +311,7 @@ group_captures(void)
 	OK(cuStreamCreate, &cap.other, CU_STREAM_NON_BLOCKING);
 	OK(cuEventCreate, &cap.event, 0);
 	OK(cuEventCreate, &cap.fresh, 0);
+	OK(cuEventCreate, &cap.spare, 0);
 	OK(cuEventRecord, cap.event, cap.other);
 	OK(cuStreamSynchronize, cap.other);
 	OK(cuMemAlloc_v2, &cap.mem, 4096);

@@ -17,7 +17,7 @@ least=95
 coverage="--coverage -fprofile-update=atomic -Wl,-u,__gcov_dump"
 out=${BUILD_COV:-build-cov}
 jobs=${JOBS:-2}
-tests='check_marshal check_ring check_sock check_chan check_broker
+tests='check_data check_marshal check_ring check_sock check_chan check_broker
 	check_broker_memory check_broker_worker check_worker
 	check_worker_hostile check_worker_parts check_worker_queue check_edges
 	check_attach'
@@ -48,7 +48,7 @@ for t in hostile/check_mutated.py hostile/check_decode.sh api/check_graphs.sh; d
 done
 
 gcovr -r . --gcov-ignore-parse-errors --object-directory "$out" --csv \
-	-f 'proto/(marshal|frame|ring|sock|channel)\.c' \
+	-f 'proto/(data|marshal|frame|ring|sock|channel)\.c' \
 	-f 'server/worker/(call|launch|lane)\.c' \
 	-f 'server/broker/(conn|session|client)\.c' >"$out/decoders.csv" ||
 	exit 1

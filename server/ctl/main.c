@@ -33,7 +33,30 @@ static const char usage[] =
 	"  -h, --help            this text\n"
 	"  -V, --version         version and wire number\n"
 	"\n"
-	"Exit status: 0; 1 no broker or it refused; 2 usage.\n";
+	"Exit status: 0; 1 no broker or it refused; 2 usage.\n"
+	"\n"
+	"What status shows:\n"
+	"  clients   programs now, and since the broker started; bad frames are\n"
+	"            messages that broke the protocol and cost their sender its\n"
+	"            connection\n"
+	"  holds     pieces of device memory (chunks) and code images that the\n"
+	"            broker keeps\n"
+	"  worker    the process with the GPU context; each one that had to be\n"
+	"            started for this device is one generation\n"
+	"  contexts  GPU contexts; images of code that the worker has, and how\n"
+	"            often the driver was given one (loads); lanes, the threads\n"
+	"            that replay calls; handles, what clients have made\n"
+	"  overlap   for how long kernels of two clients were running at once\n"
+	"  lost      clients whose work in flight a fault has taken\n"
+	"  PID, DEV, JOB, PROGRAM    who it is; JOB is $MPSSHIM_JOB\n"
+	"  DEVICE MEM, PINNED        taken in whole chunks, 2 MiB the smallest\n"
+	"  MODULES, STREAMS          what it has\n"
+	"  LAUNCHES                  kernels and graphs so far\n"
+	"  KERNELS                   for how long one was running; -: not measured\n"
+	"  (...)                     behind PROGRAM: what it waits for\n"
+	"  [... late errors]         calls that failed after they were answered,\n"
+	"                            which they should not; the log has them\n"
+	"The broker's log is mpsd.log in its directory.\n";
 
 static const struct option long_options[] = {
 	{ "socket-dir", required_argument, NULL, 's' },
@@ -170,8 +193,9 @@ do_quit(struct broker *broker, bool force)
 		fail("the broker refuses: %s", answer->done->message);
 	mps__control__free_unpacked(answer, NULL);
 	if (clients && !force)
-		fprintf(stderr, "mpsctl: waiting for %zu clients to end "
-			"(quit --force ends them)\n", clients);
+		fprintf(stderr, "mpsctl: waiting for %zu client%s to end "
+			"(quit --force ends %s)\n", clients,
+			clients == 1 ? "" : "s", clients == 1 ? "it" : "them");
 	/* The broker's end is the end of this connection. */
 	r = sock_recv_control(broker->fd, &answer, NULL, NULL, -1);
 	if (r != -EPIPE && r != -ECONNRESET)
@@ -190,10 +214,16 @@ do_ping(struct broker *broker, const Mps__HelloReply *hello)
 	       hello->driver);
 }
 
-static int
-bad_usage(void)
+__attribute__((format(printf, 1, 2))) static int
+bad_usage(const char *format, ...)
 {
-	fputs(usage, stderr);
+	va_list args;
+
+	fputs("mpsctl: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputs(" (mpsctl --help says more)\n", stderr);
 	return 2;
 }
 
@@ -205,10 +235,11 @@ run(const char *command, bool json, bool force)
 
 	if (strcmp(command, "status") && strcmp(command, "quit") &&
 	    strcmp(command, "ping"))
-		return bad_usage();
-	if ((json && strcmp(command, "status")) ||
-	    (force && strcmp(command, "quit")))
-		return bad_usage();
+		return bad_usage("no such command: %s", command);
+	if (json && strcmp(command, "status"))
+		return bad_usage("--json is for status");
+	if (force && strcmp(command, "quit"))
+		return bad_usage("--force is for quit");
 	hello = connect_broker(&broker);
 	if (!strcmp(command, "status"))
 		do_status(&broker, json);
@@ -247,10 +278,15 @@ main(int argc, char **argv)
 			       WIRE_NUMBER);
 			return fflush(stdout) ? 1 : 0;
 		default:
-			return bad_usage();
+			/* getopt has said which. */
+			fputs("mpsctl --help lists them\n", stderr);
+			return 2;
 		}
 	}
-	if (argc - optind != 1)
-		return bad_usage();
+	if (optind == argc)
+		return bad_usage("a command is missing: status, quit or ping");
+	if (argc - optind > 1)
+		return bad_usage("one command at a time, not also %s",
+				 argv[optind + 1]);
 	return run(argv[optind], json, force);
 }

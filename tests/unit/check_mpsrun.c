@@ -403,10 +403,55 @@ START_TEST(mpsctl_without_a_broker_names_the_socket)
 		ck_assert_int_eq(count_lines(out), 1);
 		ck_assert_ptr_nonnull(strstr(out, rig.path));
 	}
-	ck_assert_int_eq(mpsctl(out, sizeof(out), "dance", NULL), 2);
-	ck_assert_int_eq(mpsctl(out, sizeof(out), "ping", "--json"), 2);
-	ck_assert_int_eq(mpsctl(out, sizeof(out), NULL, NULL), 2);
 	ck_assert_int_eq(mpsctl(out, sizeof(out), "--help", NULL), 0);
+}
+END_TEST
+
+START_TEST(mpsctl_says_what_it_did_not_understand)
+{
+	static const char *const wrong[][3] = {
+		{ "dance", NULL, "dance" }, { "ping", "--json", "--json" },
+		{ "status", "--force", "--force" }, { NULL, NULL, "command" },
+		{ "ping", "quit", "quit" }, { "ping", "--frob", "--frob" },
+	};
+	char out[8192];
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		ck_assert_int_eq(mpsctl(out, sizeof(out), wrong[i][0],
+					wrong[i][1]), 2);
+		ck_assert_ptr_nonnull(strstr(out, wrong[i][2]));
+		ck_assert_int_le(count_lines(out), 2);
+	}
+}
+END_TEST
+
+/* A heading is a word in capitals, or the first of an indented line. */
+START_TEST(mpsctl_help_explains_what_status_shows)
+{
+	char out[8192], help[8192], *rest, *line, *words;
+	struct rig_client client;
+	bool heads = false;
+	int explained = 0;
+
+	rig_start(NULL);
+	ck_assert_uint_eq(rig_hello(&client, ""), 0);
+	ck_assert_uint_eq(rig_attach(&client), 0);
+	ck_assert_int_eq(mpsctl(help, sizeof(help), "--help", NULL), 0);
+	ck_assert_int_eq(mpsctl(out, sizeof(out), "status", NULL), 0);
+	for (rest = out; !heads && (line = strsep(&rest, "\n"));) {
+		bool indented = !strncmp(line, "  ", 2) && line[2] != ' ';
+		char *word;
+
+		heads = strstr(line, " LAUNCHES ") != NULL;
+		word = strtok_r(line, " ", &words);
+		for (; word && (heads || indented); indented = false) {
+			ck_assert_msg(strstr(help, word) != NULL, "%s", word);
+			explained++;
+			word = strtok_r(NULL, " ", &words);
+		}
+	}
+	ck_assert_int_ge(explained, 14);
+	rig_leave(&client);
 }
 END_TEST
 
@@ -630,6 +675,8 @@ main(int argc, char **argv)
 		starting_from_inside_a_process_leaves_no_trace,
 		a_started_broker_has_no_preload_and_its_own_session,
 		mpsctl_without_a_broker_names_the_socket,
+		mpsctl_says_what_it_did_not_understand,
+		mpsctl_help_explains_what_status_shows,
 		mpsctl_shows_clients,
 		quit_waits_for_clients_and_lets_no_new_ones_in,
 		quit_by_force_ends_clients,

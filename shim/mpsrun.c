@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@
 #include "shim/start.h"
 
 #define HELLO_MS 10000
+/* For a broker that shuts down and is about to have ended. */
+#define DRAIN_MS 3000
 
 enum {
 	EXIT_OURS = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127,
@@ -227,6 +230,22 @@ describe(int fd, const Mps__HelloReply *reply, const struct places *places)
 	fprintf(stderr, "mpsrun: preload %s\n", places->shim);
 }
 
+/* One that shuts down goes when its last program has. False: it has gone;
+ * does not return when it stays. */
+static bool
+outlasts(int fd, const Mps__HelloReply *reply)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (!reply->draining)
+		return true;
+	if (poll(&p, 1, DRAIN_MS) > 0)
+		return false;
+	fail("the broker is shutting down (mpsctl quit) and waits for "
+	     "programs that run: try again when they have ended, or end them "
+	     "with `mpsctl quit --force` (`mpsctl status` lists them)");
+}
+
 /* A broker that suits answers. False: none runs and none is wanted. */
 static bool
 reach_broker(bool verbose, const struct places *places)
@@ -249,6 +268,10 @@ reach_broker(bool verbose, const struct places *places)
 		if (fd < 0)
 			fail("%s", why);
 		answer = ask(fd);
+		if (answer && !outlasts(fd, answer->hello_reply)) {
+			mps__control__free_unpacked(answer, NULL);
+			answer = NULL;
+		}
 	}
 	if (!answer)
 		fail("the broker closes every connection");

@@ -165,7 +165,10 @@ advice_for(CUresult code)
 {
 	if (code == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
 		return "use libmpsshim.so and mpsd of one release";
-	return "the broker's log says more";
+	if (code == CUDA_ERROR_MPS_SERVER_NOT_READY)
+		return "start the program again later, or end them with "
+		       "`mpsctl quit --force`";
+	return "mpsd.log beside the socket says more";
 }
 
 static void

@@ -66,6 +66,7 @@ hello_reply(struct brk_client *client, uint32_t status, const char *message)
 	body.client = client->id;
 	body.driver = (char *)driver->path;
 	body.software = driver->software;
+	body.draining = client->broker->draining;
 	if (!status && first && first->snapshot) {
 		body.driver_version = first->snapshot->driver_version;
 		body.devices = first->snapshot->devices;
@@ -166,8 +167,10 @@ hello(struct brk_client *client, const Mps__Hello *message)
 		client->state = CLIENT_ASKING;
 		hello_reply(client, BRK_SUCCESS, "");
 	} else if (client->broker->draining) {
-		refuse(client, BRK_MPS_SERVER_NOT_READY,
-		       "the broker is shutting down");
+		snprintf(line, sizeof(line), "the broker is shutting down and "
+			 "waits for %u of its programs",
+			 client->broker->nclients);
+		refuse(client, BRK_MPS_SERVER_NOT_READY, line);
 	} else {
 		admit(client);
 	}

@@ -503,6 +503,12 @@ START_TEST(quit_waits_for_clients_and_lets_no_new_ones_in)
 	rig_leave(&late);
 	ck_assert_uint_eq(refused, 807);
 	ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
+	/* mpsrun waits for its end for a while, then says so. */
+	ck_assert_int_eq(mpsrun(out, sizeof(out), "true", NULL, NULL, NULL),
+			 125);
+	ck_assert_int_eq(count_lines(out), 1);
+	ck_assert_ptr_nonnull(strstr(out, "shutting down"));
+	ck_assert_ptr_nonnull(strstr(out, "quit --force"));
 	/* The one who is there is served. */
 	ck_assert_uint_eq(rig_offer(&client, false, 1, &client.id,
 				    &client.generation), 0);

@@ -20,6 +20,14 @@
  * after its tail store. In the single order of these four either the
  * consumer sees the frame or the producer sees the nap, and nudges.
  * A reply: slot bytes, then slot->state (release, futex wake if WAITING).
+ *
+ * When the worker is replaced, the next one finds everything here. Frames of
+ * the ordered ring that may have to be done again keep their place: head
+ * stays before them until they are `done`. A frame that cannot be done twice
+ * gives its place back before it is begun, and `kept` says so: what was on
+ * the way is lost if kept > done, and nothing is if not. Of the unordered
+ * ring the next worker reads only what comes from unordered_from on; whoever
+ * has an unanswered call before that sends it again.
  */
 #ifndef PROTO_CHANNEL_H
 #define PROTO_CHANNEL_H
@@ -33,6 +41,7 @@
 #define CHANNEL_SLOTS 64u
 #define CHANNEL_SLOT_SIZE (16u * 1024u)
 #define CHANNEL_NO_SLOT UINT32_MAX
+#define CHANNEL_WHY 192u
 /* Pageable copies go through this much kept, registered memory. */
 #define CHANNEL_STAGING (4u * 1024u * 1024u)
 
@@ -57,8 +66,11 @@ enum slot_state {
 struct reply_slot {
 	_Atomic uint32_t state;     /* futex word, enum slot_state */
 	uint32_t size;              /* bytes of the frame in data */
-	uint8_t data[CHANNEL_SLOT_SIZE - 8];
+	_Atomic uint64_t call;      /* client: CHANNEL_CALL() of its frame */
+	uint8_t data[CHANNEL_SLOT_SIZE - 16];
 };
+/* Each ring has numbers of its own. */
+#define CHANNEL_CALL(seq, unordered) ((seq) << 1 | (unordered))
 _Static_assert(sizeof(struct reply_slot) == CHANNEL_SLOT_SIZE, "layout");
 
 struct channel_page {
@@ -71,7 +83,15 @@ struct channel_page {
 	_Atomic uint64_t retired;           /* seq finished on the GPU */
 	_Atomic uint64_t alive;             /* grows while the worker runs */
 	_Atomic uint32_t late_error;        /* CUresult not yet reported */
-	_Atomic uint32_t dead;              /* CUresult: worker is lost */
+	_Atomic uint32_t dead;              /* CUresult: the client's work is
+					     * lost, and why says how */
+	_Atomic uint64_t done;              /* seq retired and answered */
+	_Atomic uint64_t kept;              /* frames behind this seq are
+					     * still in the ring */
+	_Atomic uint64_t unordered_from;    /* byte count, as the ring's */
+	uint64_t zero;
+	/* Written before dead, by worker or broker; a line for the user. */
+	char why[CHANNEL_WHY];
 	_Alignas(64) struct ring_words ordered;
 	struct ring_words unordered;
 };

@@ -76,7 +76,7 @@ ring_is_empty_for_producer(struct ring *ring)
 }
 
 int
-ring_pop(struct ring *ring, uint8_t *buf, uint32_t cap, uint32_t *out_size)
+ring_take(struct ring *ring, uint8_t *buf, uint32_t cap, uint32_t *out_size)
 {
 	struct frame_header header;
 	uint64_t filled;
@@ -109,12 +109,38 @@ ring_pop(struct ring *ring, uint8_t *buf, uint32_t cap, uint32_t *out_size)
 	       ring->bytes + ((ring->own + sizeof(header)) & (ring->size - 1)),
 	       header.size);
 	ring->own += padded(size);
-	/* Release: our reads of the bytes come before the space is given
-	 * back (partner: the acquire in ring_reserve). */
-	atomic_store_explicit(&ring->words->head, ring->own,
-			      memory_order_release);
 	*out_size = size;
 	return 0;
+}
+
+void
+ring_give(struct ring *ring, uint64_t position)
+{
+	/* Release: our reads of the bytes come before the space is given
+	 * back (partner: the acquire in ring_reserve). */
+	atomic_store_explicit(&ring->words->head, position,
+			      memory_order_release);
+}
+
+int
+ring_pop(struct ring *ring, uint8_t *buf, uint32_t cap, uint32_t *out_size)
+{
+	int r = ring_take(ring, buf, cap, out_size);
+
+	if (r == 0)
+		ring_give(ring, ring->own);
+	return r;
+}
+
+void
+ring_take_over(struct ring *ring, bool skip)
+{
+	ring->own = atomic_load_explicit(skip ? &ring->words->tail :
+						&ring->words->head,
+					 memory_order_acquire);
+	ring->seen = ring->own;
+	ring_give(ring, ring->own);
+	ring_wake(ring);
 }
 
 bool

@@ -43,6 +43,14 @@ enum {
  */
 int ring_pop(struct ring *ring, uint8_t *buf, uint32_t cap,
 	     uint32_t *out_size);
+/* The two halves of it: copy the frame, and give back the space of all frames
+ * up to a position, which is what ring->own was behind the last of them. */
+int ring_take(struct ring *ring, uint8_t *buf, uint32_t cap,
+	      uint32_t *out_size);
+void ring_give(struct ring *ring, uint64_t position);
+/* Go on where another consumer has ended: at the first frame whose space it
+ * has not given back, or (skip) behind all that there is. */
+void ring_take_over(struct ring *ring, bool skip);
 bool ring_is_empty(struct ring *ring);
 /* Consumer: announce sleep; true: really empty, sleep now. False: frames
  * came meanwhile and the nap is over. ring_wake() ends a nap. */

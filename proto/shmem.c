@@ -23,16 +23,23 @@
 #endif
 
 int
-shmem_create(const char *name, size_t size)
+shmem_file(const char *name)
 {
-	_cleanup_close_ int fd = -1;
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING |
+			      MFD_NOEXEC_SEAL);
 
-	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING |
-			  MFD_NOEXEC_SEAL);
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? err_origin(-errno) : fd;
+}
+
+int
+shmem_create(const char *name, size_t size)
+{
+	_cleanup_close_ int fd = shmem_file(name);
+
 	if (fd < 0)
-		return err_origin(-errno);
+		return err_trace(fd);
 	if (ftruncate(fd, (off_t)size) < 0)
 		return err_origin(-errno);
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)

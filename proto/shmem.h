@@ -10,6 +10,9 @@
 /* A memfd of `size` bytes that can neither shrink nor grow (sealed), not
  * executable where the kernel knows that. Descriptor or -errno. */
 int shmem_create(const char *name, size_t size);
+/* One that grows as its holders like: for those who trust each other with
+ * its size. Descriptor or -errno. */
+int shmem_file(const char *name);
 /* Its size when fd is such a memfd (sealed against resizing), else -errno. */
 long shmem_size(int fd);
 /* Seal against writing as well. -EBUSY while a writable mapping exists. */

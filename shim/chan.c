@@ -59,6 +59,14 @@ copy_frame_locked(struct shim_lane *lane, struct shim_frame *frame, uint8_t *at)
 
 	frame->sent_seq = atomic_load_explicit(&lane->seq,
 					       memory_order_relaxed) + 1;
+	/* For a worker that finds the frame in the ring of another: whether
+	 * its caller still waits. The frame's commit makes it visible. */
+	if (frame->reply)
+		atomic_store_explicit(&frame->reply->call,
+				      CHANNEL_CALL(frame->sent_seq,
+						   frame->lane ==
+						   LANE_UNORDERED),
+				      memory_order_relaxed);
 	memcpy(at, part[0].iov_base, part[0].iov_len);
 	if (frame->nparts > 1)
 		memcpy(at + part[0].iov_len, part[1].iov_base,
@@ -112,6 +120,7 @@ send_ring(struct shim_chan *chan, struct shim_frame *frame)
 	if (r == CUDA_SUCCESS) {
 		copy_frame_locked(lane, frame, at);
 		nudge = ring_commit(&lane->ring, frame->size);
+		frame->end = lane->ring.own;
 	}
 	pthread_mutex_unlock(&chan->lock);
 	return nudge ? shim_chan_nudge(chan) : r;
@@ -165,12 +174,16 @@ send_call(struct shim_chan *chan, enum api_id id, uint32_t slot,
 	  void *const argv[], struct shim_wait *wait)
 {
 	_cleanup_free_ uint8_t *big = NULL;
-	struct shim_frame frame = { .wait = wait };
+	struct shim_frame frame = { .wait = chan->no_ring ? wait : NULL };
 	uint8_t small[SMALL_CALL];
 	CUresult r = build_call(id, slot, argv, small, &big, &frame);
 
+	if (!chan->no_ring && slot != CHANNEL_NO_SLOT)
+		frame.reply = &chan->channel.slots[slot];
 	if (r == CUDA_SUCCESS)
 		r = send_frame(chan, &frame);
+	if (wait && !chan->no_ring)
+		wait->end = frame.end;
 	return r;
 }
 
@@ -224,16 +237,37 @@ shim_chan_begin(struct shim_chan *chan, enum api_id id, void *const argv[],
 	/* Made visible to the worker by the frame that names the slot. */
 	atomic_store_explicit(&chan->channel.slots[wait->slot].state,
 			      SLOT_PENDING, memory_order_relaxed);
-	r = send_call(chan, id, wait->slot, argv, NULL);
+	r = send_call(chan, id, wait->slot, argv, wait);
 	if (r != CUDA_SUCCESS)
 		give_slot(chan, wait->slot);
 	return r;
 }
 
+/*
+ * A worker that came in the place of another answers what it finds in the
+ * ordered ring, and of the unordered one what came after a certain place. A
+ * call from before that is sent to it again: nobody has answered it, and
+ * nobody else will.
+ */
+static CUresult
+send_again(struct shim_chan *chan, enum api_id id, void *const argv[],
+	   struct shim_wait *wait)
+{
+	/* Acquire: the worker that wrote it serves the ring. */
+	uint64_t from = atomic_load_explicit(
+		&chan->channel.page->unordered_from, memory_order_acquire);
+
+	if (api_sigs[id].class_ != WIRE_SYNC_UNORDERED || wait->end > from)
+		return CUDA_SUCCESS;
+	return send_call(chan, id, wait->slot, argv, wait);
+}
+
 /* Until the worker has written the slot. */
 static CUresult
-wait_slot(struct shim_chan *chan, struct reply_slot *slot)
+wait_slot(struct shim_chan *chan, enum api_id id, void *const argv[],
+	  struct shim_wait *wait)
 {
+	struct reply_slot *slot = &chan->channel.slots[wait->slot];
 	uint32_t pending = SLOT_PENDING;
 	CUresult r;
 
@@ -250,6 +284,8 @@ wait_slot(struct shim_chan *chan, struct reply_slot *slot)
 		    SLOT_DONE)
 			return CUDA_SUCCESS;
 		r = shim_chan_health(chan);
+		if (r == CUDA_SUCCESS)
+			r = send_again(chan, id, argv, wait);
 		if (r != CUDA_SUCCESS)
 			return r;
 	}
@@ -271,7 +307,7 @@ take_reply(struct shim_chan *chan, enum api_id id, void *const argv[],
 		return r;
 	}
 	slot = &chan->channel.slots[wait->slot];
-	r = wait_slot(chan, slot);
+	r = wait_slot(chan, id, argv, wait);
 	/* The slot of a lost worker stays taken: it may yet write there. */
 	if (r != CUDA_SUCCESS)
 		return r;

@@ -52,6 +52,7 @@ struct shim_wait {
 	uint64_t seq;
 	uint32_t text_left;         /* printed bytes that did not fit */
 	uint8_t slot;               /* ring: the reply slot */
+	uint64_t end;               /* ring: position behind the frame */
 	_Atomic uint32_t done;      /* socket: futex word */
 	uint8_t *frame;             /* socket: the reply, ours */
 	size_t size;

@@ -57,6 +57,8 @@ struct shim_frame {
 	uint32_t size;              /* of all parts */
 	enum shim_lane_kind lane;
 	uint64_t sent_seq;          /* out */
+	struct reply_slot *reply;   /* ring: that it names, or NULL */
+	uint64_t end;               /* ring, out: position behind it */
 	struct shim_wait *wait;     /* no_ring: to register, or NULL */
 };
 

@@ -121,12 +121,13 @@ static void
 lose_worker(struct shim_chan *chan, CUresult code)
 {
 	const char *slash = strrchr(shim_process.socket, '/');
+	const char *why = chan->channel.page->why;
 
 	shim_chan_fail(chan, code);
-	log_once(LOG_ERROR, "the GPU worker is lost (error %d), perhaps by "
-		 "another program's fault: %.*s/mpsd.log says whose; every "
-		 "CUDA call of this process fails from here on; start the "
-		 "program again", (int)code,
+	log_once(LOG_ERROR, "what this program had on the GPU is lost (error "
+		 "%d): %.*s; %.*s/mpsd.log says more; every CUDA call of this "
+		 "process fails from here on; start the program again",
+		 (int)code, (int)strnlen(why, CHANNEL_WHY), why,
 		 slash ? (int)(slash - shim_process.socket) : 1,
 		 slash ? shim_process.socket : ".");
 }

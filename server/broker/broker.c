@@ -134,8 +134,9 @@ end_now(struct brk_timer *timer)
 
 		if (!device || !device->worker)
 			continue;
-		brk_device_lost(device, device->worker->generation,
-				BRK_MPS_CLIENT_TERMINATED);
+		brk_device_lost(device, &(struct brk_loss){
+				.generation = device->worker->generation,
+				.status = BRK_MPS_CLIENT_TERMINATED });
 		brk_worker_stop(device->worker);
 	}
 	while ((client = next_client(broker)))

@@ -9,6 +9,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "server/broker/move.h"
 #include "server/broker/status.h"
 
 /* Answers are small and there is one at a time. */
@@ -24,9 +25,14 @@ brk_client_answer(struct brk_client *client, Mps__Control *answer,
 {
 	if (client->state == CLIENT_ENDED)
 		return;
+	/* Once: a question may be what ends the workers. */
+	if (client->redoes && !client->redone) {
+		client->redo = true;
+		return;
+	}
 	answer->id = client->question;
 	brk_conn_send(&client->conn, answer, fds, nfds);
-	if (client->conn.paused)
+	if (client->conn.paused && !brk_move_is_on(client))
 		brk_conn_resume(&client->conn);
 }
 
@@ -294,6 +300,46 @@ client_question(struct brk_client *client, const Mps__Control *message)
 	}
 }
 
+/* Keep it for brk_client_go_on(). Without memory, its answer is what the
+ * worker's end makes of it. */
+static void
+remember(struct brk_client *client, const Mps__Control *message)
+{
+	size_t size = mps__control__get_packed_size(message);
+	uint8_t *bytes = realloc(client->asked, size ? size : 1);
+
+	client->redo = false;
+	client->redone = !bytes;
+	if (!bytes)
+		return;
+	client->asked = bytes;
+	client->asked_size = size;
+	mps__control__pack(message, bytes);
+}
+
+void
+brk_client_go_on(struct brk_client *client)
+{
+	Mps__Control *message;
+	int r = -ENOMEM;
+
+	if (client->state == CLIENT_ENDED)
+		return;
+	if (!client->redo) {
+		brk_conn_resume(&client->conn);
+		return;
+	}
+	client->redo = false;
+	client->redone = true;
+	message = mps__control__unpack(NULL, client->asked_size,
+				       client->asked);
+	if (message)
+		r = client_question(client, message);
+	mps__control__free_unpacked(message, NULL);
+	if (r < 0)
+		brk_conn_fail(&client->conn, r);
+}
+
 static int
 client_frame(struct brk_conn *conn, const Mps__Control *message)
 {
@@ -311,6 +357,7 @@ client_frame(struct brk_conn *conn, const Mps__Control *message)
 		return brk_status_ask(client);
 	if (message->body_case == MPS__CONTROL__BODY_QUIT)
 		return quit(client, message->quit);
+	remember(client, message);
 	return client_question(client, message);
 }
 
@@ -329,6 +376,7 @@ client_free(struct brk_client *client)
 	brk_addr_release(client);
 	brk_tenant_put(client->tenant);
 	LIST_REMOVE(client, link);
+	free(client->asked);
 	free(client);
 	brk_broker_counted(broker);
 }

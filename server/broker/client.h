@@ -55,6 +55,13 @@ struct brk_client {
 	struct brk_images images;
 	int device;                     /* of the question that waits */
 	bool no_ring;                   /* of the Attach that waits */
+
+	/* move.h: the question that is being answered. */
+	uint8_t *asked;                 /* packed */
+	size_t asked_size;
+	bool redoes;                    /* an answer now would be premature */
+	bool redo;                      /* it is to be asked again */
+	bool redone;                    /* it has been: that will do */
 };
 
 /* Takes fd over. */
@@ -70,6 +77,9 @@ void brk_client_done(struct brk_client *client, uint32_t status,
 		     const char *message);
 /* The answer comes later: read no further question until then. */
 void brk_client_later(struct brk_client *client);
+
+/* The client is no longer between two workers. */
+void brk_client_go_on(struct brk_client *client);
 
 /* A request at a worker begins, ends. The second may free the client. */
 void brk_client_hold(struct brk_client *client);

@@ -9,6 +9,7 @@
 #include "proto/err.h"
 #include "proto/log.h"
 #include "server/broker/client.h"
+#include "server/broker/move.h"
 
 /* Before the second and the third start in a row. */
 static const uint64_t backoff_ms[DEVICE_DEATHS] = { 0, 250, 1000 };
@@ -94,6 +95,17 @@ brk_device_failed(struct brk_device *device, uint32_t status,
 	tell(device, status, device->last_message);
 }
 
+/* Nor is there hope for who was with the last one. */
+static void
+give_up(struct brk_device *device)
+{
+	uint32_t status = device->last_status ? device->last_status :
+						BRK_SYSTEM_NOT_READY;
+
+	tell(device, status, device->last_message);
+	brk_move_fail(device, status, device->last_message);
+}
+
 static void
 start_now(struct brk_timer *timer)
 {
@@ -109,7 +121,8 @@ start_now(struct brk_timer *timer)
 	snprintf(line, sizeof(line), "cannot start %.180s: %s",
 		 device->broker->worker_program, err_text(r));
 	log_line(LOG_ERROR, "%s", line);
-	brk_device_failed(device, BRK_SYSTEM_NOT_READY, line);
+	brk_device_remember(device, BRK_SYSTEM_NOT_READY, line);
+	give_up(device);
 }
 
 /* Start a worker when it is time to. */
@@ -170,16 +183,27 @@ brk_device_ready(struct brk_device *device)
 {
 	device->last_status = BRK_SUCCESS;
 	tell(device, BRK_SUCCESS, "");
+	brk_move_start(device);
 }
 
 void
-brk_device_lost(struct brk_device *device, uint64_t generation,
-		uint32_t status)
+brk_device_lost(struct brk_device *device, const struct brk_loss *loss)
 {
 	struct brk_client *client;
 
 	LIST_FOREACH(client, &device->broker->clients, link)
-		brk_session_lose(client, generation, status);
+		brk_session_lose(client, loss);
+}
+
+void
+brk_device_want(struct brk_device *device)
+{
+	if (device->worker)
+		return;         /* starting, or ending and then replaced */
+	if (is_lost(device))
+		give_up(device);
+	else
+		start_soon(device);
 }
 
 void
@@ -201,8 +225,7 @@ brk_device_ended(struct brk_device *device, bool counts)
 		}
 	}
 	if (is_lost(device))
-		tell(device, device->last_status ? device->last_status :
-		     BRK_SYSTEM_NOT_READY, device->last_message);
-	else if (!LIST_EMPTY(&device->waits))
+		give_up(device);
+	else if (!LIST_EMPTY(&device->waits) || brk_move_is_awaited(device))
 		start_soon(device);
 }

@@ -40,6 +40,9 @@ struct brk_device {
 	char last_message[256];
 	Mps__WorkerReady *snapshot;     /* the last one's; or NULL */
 	uint64_t lost_clients;          /* that lost work to a fault */
+	uint64_t moved_clients;         /* that went on in another worker */
+	char last_fault[256];           /* what, and whose; "": none yet */
+	uint64_t last_fault_ns;
 };
 
 /* The device, made on first use. NULL when out of memory or ordinal is out
@@ -64,8 +67,10 @@ void brk_device_failed(struct brk_device *device, uint32_t status,
 		       const char *message);
 /* The worker no longer works (its process may still exist); see
  * brk_session_lose(). */
-void brk_device_lost(struct brk_device *device, uint64_t generation,
-		     uint32_t status);
+struct brk_loss;
+void brk_device_lost(struct brk_device *device, const struct brk_loss *loss);
+/* A client's session waits for the next worker. */
+void brk_device_want(struct brk_device *device);
 /* The worker's process is gone. */
 void brk_device_ended(struct brk_device *device, bool counts);
 

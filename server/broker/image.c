@@ -17,6 +17,7 @@
 #include "proto/log.h"
 #include "proto/shmem.h"
 #include "server/broker/client.h"
+#include "server/broker/move.h"
 
 /* Half a millisecond with the processor's SHA extensions, 2 without. */
 #define SLICE (512u * 1024u)
@@ -136,11 +137,27 @@ given(struct brk_request *request, struct brk_result *result)
 	struct brk_images *images = &client->images;
 	struct brk_worker *worker;
 
+	images->again = result->lost;
 	worker = brk_session_worker(client, images->device);
 	if (!result->status && worker &&
 	    brk_image_learned(images->image, worker) < 0)
 		result->status = BRK_OUT_OF_MEMORY;
 	finish(client, result->status, result->message);
+}
+
+void
+brk_image_give(struct brk_worker *worker, struct brk_request *request,
+	       const struct brk_image *image)
+{
+	Mps__WorkerImage body = MPS__WORKER_IMAGE__INIT;
+	Mps__Control message = MPS__CONTROL__INIT;
+
+	body.hash.data = (uint8_t *)image->hash;
+	body.hash.len = SHA256_SIZE;
+	body.size = image->size;
+	message.body_case = MPS__CONTROL__BODY_WORKER_IMAGE;
+	message.worker_image = &body;
+	brk_worker_ask(worker, request, &message, &image->fd, 1);
 }
 
 /* Make sure that the worker has the image, then answer. */
@@ -149,32 +166,32 @@ give(struct brk_client *client, struct brk_image *image)
 {
 	struct brk_images *images = &client->images;
 	struct brk_worker *worker = brk_session_worker(client, images->device);
-	Mps__WorkerImage body = MPS__WORKER_IMAGE__INIT;
-	Mps__Control message = MPS__CONTROL__INIT;
 
+	images->image = image;
+	images->again = false;
 	if (use(images, &client->broker->store, image) < 0) {
 		finish(client, BRK_OUT_OF_MEMORY, "out of memory");
 		return;
 	}
+	if (!worker && brk_move_is_on(client)) {
+		images->again = true;
+		brk_move_wait(client, true);
+		return;
+	}
 	if (!worker) {
-		finish(client, BRK_SYSTEM_NOT_READY, "the worker is lost");
+		finish(client, brk_session_error(client, images->device),
+		       "the worker is lost");
 		return;
 	}
 	if (brk_image_known(image, worker)) {
 		finish(client, BRK_SUCCESS, "");
 		return;
 	}
-	body.hash.data = image->hash;
-	body.hash.len = SHA256_SIZE;
-	body.size = image->size;
-	message.body_case = MPS__CONTROL__BODY_WORKER_IMAGE;
-	message.worker_image = &body;
-	images->image = image;
 	images->request = (struct brk_request){
 		.client = client, .answered = given,
 	};
 	brk_client_later(client);
-	brk_worker_ask(worker, &images->request, &message, &image->fd, 1);
+	brk_image_give(worker, &images->request, image);
 }
 
 static uint32_t
@@ -215,7 +232,8 @@ brk_images_ask(struct brk_client *client, const Mps__Image *message)
 	images->device = message->device;
 	memcpy(images->hash, message->hash.data, SHA256_SIZE);
 	if (!brk_session_worker(client, message->device)) {
-		reply(client, BRK_INVALID_CONTEXT, false, -1);
+		reply(client, brk_session_error(client, message->device),
+		      false, -1);
 		return 0;
 	}
 	image = brk_store_find(&client->broker->store, client->uid,
@@ -293,6 +311,12 @@ brk_images_ready(struct brk_client *client, uint32_t status)
 	struct brk_images *images = &client->images;
 	int r;
 
+	/* All but the worker's part of it is done. */
+	if (images->fd < 0 && images->again && client->redone) {
+		images->upload = true;
+		give(client, images->image);
+		return 0;
+	}
 	if (images->fd < 0)
 		return err_origin(-EPROTO);
 	images->upload = true;

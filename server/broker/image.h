@@ -34,11 +34,15 @@ struct brk_images {
 	struct brk_request request;
 	struct brk_image *image;        /* that the worker is being given */
 	bool upload;                    /* answer Done, not ImageReply */
+	bool again;                     /* a worker ended over giving it */
 };
 
 void brk_images_init(struct brk_images *images);
 int brk_images_ask(struct brk_client *client, const Mps__Image *message);
 int brk_images_ready(struct brk_client *client, uint32_t status);
+/* Have the worker map it. */
+void brk_image_give(struct brk_worker *worker, struct brk_request *request,
+		    const struct brk_image *image);
 void brk_images_release(struct brk_client *client);
 /* The broker's store no longer has it: nor need the workers. */
 void brk_images_dropped(struct brk_store *store,

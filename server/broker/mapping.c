@@ -11,7 +11,7 @@
 
 void
 brk_vault_ask_mapping(struct brk_client *client, struct brk_worker *worker,
-		      struct brk_block *block)
+		      struct brk_block *block, bool again)
 {
 	Mps__WorkerMapping body = MPS__WORKER_MAPPING__INIT;
 	Mps__Control message = MPS__CONTROL__INIT;
@@ -23,6 +23,10 @@ brk_vault_ask_mapping(struct brk_client *client, struct brk_worker *worker,
 	body.size = block->spec.size;
 	message.body_case = MPS__CONTROL__BODY_WORKER_MAPPING;
 	message.worker_mapping = &body;
+	if (again) {
+		brk_worker_ask(worker, &block->request, &message, NULL, 0);
+		return;
+	}
 	brk_vault_find(client, false, block->spec.of)->nmappings++;
 	brk_vault_ask(client, worker, block, &message, false);
 }
@@ -70,15 +74,33 @@ access_given(struct brk_request *request, struct brk_result *result)
 	struct brk_block *block = brk_of(request, struct brk_block, request);
 
 	block->state = BLOCK_LIVE;
+	block->open |= !result->status;
 	brk_client_done(request->client, result->status, result->message);
+}
+
+void
+brk_vault_ask_access(struct brk_client *client, struct brk_worker *worker,
+		     struct brk_block *block,
+		     void (*answered)(struct brk_request *request,
+				      struct brk_result *result))
+{
+	Mps__WorkerAccess body = MPS__WORKER_ACCESS__INIT;
+	Mps__Control control = MPS__CONTROL__INIT;
+
+	body.client = client->id;
+	body.mapping = block->id;
+	control.body_case = MPS__CONTROL__BODY_WORKER_ACCESS;
+	control.worker_access = &body;
+	block->request = (struct brk_request){
+		.client = client, .answered = answered,
+	};
+	brk_worker_ask(worker, &block->request, &control, NULL, 0);
 }
 
 int
 brk_vault_access(struct brk_client *client, const Mps__Access *message)
 {
 	struct brk_block *block = brk_vault_find(client, false, message->mapping);
-	Mps__WorkerAccess body = MPS__WORKER_ACCESS__INIT;
-	Mps__Control control = MPS__CONTROL__INIT;
 	struct brk_worker *worker;
 
 	if (!block || block->spec.what != BLOCK_MAPPING ||
@@ -88,19 +110,13 @@ brk_vault_access(struct brk_client *client, const Mps__Access *message)
 	}
 	worker = brk_session_worker(client, block->spec.device);
 	if (!worker || worker->generation != block->generation) {
-		brk_client_done(client, BRK_INVALID_CONTEXT, "");
+		brk_client_done(client, brk_session_error(
+				client, block->spec.device), "");
 		return 0;
 	}
-	body.client = client->id;
-	body.mapping = block->id;
-	control.body_case = MPS__CONTROL__BODY_WORKER_ACCESS;
-	control.worker_access = &body;
 	block->state = BLOCK_MAKING;
-	block->request = (struct brk_request){
-		.client = client, .answered = access_given,
-	};
 	brk_client_later(client);
-	brk_worker_ask(worker, &block->request, &control, NULL, 0);
+	brk_vault_ask_access(client, worker, block, access_given);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -15,10 +16,11 @@
 #include "proto/log.h"
 #include "proto/shmem.h"
 #include "server/broker/client.h"
+#include "server/broker/move.h"
 
 /* Shared memory and descriptors of one session, charged to the tenant. */
 #define SESSION_BYTES ((uint64_t)CHANNEL_SIZE + CHANNEL_STAGING)
-#define SESSION_DESCRIPTORS 3
+#define SESSION_DESCRIPTORS 4
 
 struct brk_session *
 brk_session_find(struct brk_client *client, int device)
@@ -55,6 +57,7 @@ brk_session_free(struct brk_session *session)
 	err_closep(&session->data);
 	err_closep(&session->channel);
 	err_closep(&session->staging);
+	err_closep(&session->journal);
 	brk_discharge(tenant, QUOTA_HOST, SESSION_BYTES);
 	brk_discharge(tenant, QUOTA_DESCRIPTORS, SESSION_DESCRIPTORS);
 	free(session);
@@ -77,7 +80,7 @@ session_new(struct brk_client *client, struct brk_device *device)
 	*session = (struct brk_session){
 		.client = client, .device = device,
 		.generation = device->worker->generation,
-		.data = -1, .channel = -1, .staging = -1,
+		.data = -1, .channel = -1, .staging = -1, .journal = -1,
 		.no_ring = client->no_ring,
 	};
 	LIST_INSERT_HEAD(&client->sessions, session, link);
@@ -101,6 +104,10 @@ session_open(struct brk_session *session, int *out_data)
 	session->staging = shmem_create("mpsshim-staging", CHANNEL_STAGING);
 	if (session->staging < 0)
 		return err_trace(session->staging);
+	/* The workers' alone, who may make it as long as they like. */
+	session->journal = shmem_file("mpsshim-journal");
+	if (session->journal < 0)
+		return err_trace(session->journal);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_origin(-errno);
 	session->data = pair[0];
@@ -149,8 +156,8 @@ handed(struct brk_request *request, struct brk_result *result)
 					     hand);
 	struct brk_client *client = request->client;
 
-	/* A session that died meanwhile stays what it is. */
-	if (session->state == SESSION_HANDED) {
+	/* A session that died or moves meanwhile stays what it is. */
+	if (session->state == SESSION_HANDED && !result->lost) {
 		if (result->status)
 			brk_session_free(session);
 		else
@@ -159,11 +166,14 @@ handed(struct brk_request *request, struct brk_result *result)
 	brk_client_done(client, result->status, result->message);
 }
 
-static void
-hand_over(struct brk_session *session)
+void
+brk_session_hand(struct brk_session *session, bool resume,
+		 void (*answered)(struct brk_request *request,
+				  struct brk_result *result))
 {
 	struct brk_client *client = session->client;
-	int fds[] = { session->data, session->channel, session->staging };
+	int fds[] = { session->data, session->channel, session->staging,
+		      session->journal };
 	Mps__WorkerClient body = MPS__WORKER_CLIENT__INIT;
 	Mps__Control message = MPS__CONTROL__INIT;
 
@@ -173,15 +183,33 @@ hand_over(struct brk_session *session)
 	body.channel_size = CHANNEL_SIZE;
 	body.staging_size = CHANNEL_STAGING;
 	body.no_ring = session->no_ring;
+	body.resume = resume;
 	message.body_case = MPS__CONTROL__BODY_WORKER_CLIENT;
 	message.worker_client = &body;
-	session->state = SESSION_HANDED;
+	session->generation = session->device->worker->generation;
 	session->hand = (struct brk_request){
-		.client = client, .answered = handed,
+		.client = client, .answered = answered,
 	};
-	brk_client_later(client);
 	brk_worker_ask(session->device->worker, &session->hand, &message, fds,
-		       3);
+		       4);
+}
+
+static void
+hand_over(struct brk_session *session)
+{
+	struct brk_client *client = session->client;
+	struct brk_worker *worker = session->device->worker;
+
+	/* The one that it was offered with has gone since. */
+	if (!worker || worker->state != WORKER_READY) {
+		session->state = SESSION_MOVING;
+		brk_move_wait(client, true);
+		brk_device_want(session->device);
+		return;
+	}
+	session->state = SESSION_HANDED;
+	brk_client_later(client);
+	brk_session_hand(session, false, handed);
 }
 
 int
@@ -194,6 +222,11 @@ brk_session_ready(struct brk_client *client, uint64_t device, uint32_t status)
 	if (session && session->state == SESSION_DEAD) {
 		brk_client_done(client, BRK_SYSTEM_NOT_READY,
 				"the worker of the device was lost meanwhile");
+		return 0;
+	}
+	/* Another worker has been given it meanwhile. */
+	if (session && session->state == SESSION_LIVE && client->redone) {
+		brk_client_done(client, BRK_SUCCESS, "");
 		return 0;
 	}
 	if (!session || session->state != SESSION_OFFERED)
@@ -217,84 +250,172 @@ forgotten(struct brk_request *request, struct brk_result *result)
 }
 
 void
-brk_session_leave(struct brk_client *client)
+brk_session_forget(struct brk_session *session)
 {
 	Mps__WorkerClientGone body = MPS__WORKER_CLIENT_GONE__INIT;
 	Mps__Control message = MPS__CONTROL__INIT;
-	struct brk_session *session;
 
-	body.client = client->id;
+	body.client = session->client->id;
 	message.body_case = MPS__CONTROL__BODY_WORKER_CLIENT_GONE;
 	message.worker_client_gone = &body;
-	LIST_FOREACH(session, &client->sessions, link) {
-		if (session->state != SESSION_HANDED &&
-		    session->state != SESSION_LIVE)
-			continue;
-		session->gone = (struct brk_request){
-			.client = client, .answered = forgotten,
-		};
-		brk_worker_ask(session->device->worker, &session->gone,
-			       &message, NULL, 0);
-	}
+	session->gone = (struct brk_request){
+		.client = session->client, .answered = forgotten,
+	};
+	brk_worker_ask(session->device->worker, &session->gone, &message, NULL,
+		       0);
 }
 
-/*
- * What the client is told. A worker that ended with a fault has said so
- * itself, to each client its own code: that stays. Otherwise who had work on
- * the device lost it, and who had none only lost his worker. A client that
- * forges its cursors deceives itself only.
- */
-static uint32_t
-mark_dead(struct channel_page *page, uint32_t status)
+void
+brk_session_leave(struct brk_client *client)
 {
-	uint64_t issued = atomic_load(&page->issued);
-	uint32_t was = 0;
+	struct brk_session *session;
 
-	if (!status)
-		status = issued != atomic_load(&page->retired) ?
-			BRK_LAUNCH_FAILED : BRK_MPS_RPC_FAILURE;
-	/* The client reads it before and after every wait. */
-	atomic_compare_exchange_strong(&page->dead, &was, status);
-	return was ? was : status;
+	LIST_FOREACH(session, &client->sessions, link)
+		if (session->state == SESSION_HANDED ||
+		    session->state == SESSION_LIVE ||
+		    session->state == SESSION_RESTORING)
+			brk_session_forget(session);
+}
+
+/* ---- the worker's end ----------------------------------------------------*/
+
+static struct channel_page *
+map_page(const struct brk_session *session)
+{
+	void *map = mmap(NULL, CHANNEL_SIZE, PROT_READ | PROT_WRITE,
+			 MAP_SHARED, session->channel, 0);
+
+	return map == MAP_FAILED ? NULL : map;
+}
+
+/* Whoever waits for a reply looks again. */
+static void
+wake_slots(struct channel_page *page)
+{
+	uint8_t *slots = (uint8_t *)page + CHANNEL_SLOTS_OFFSET;
+
+	for (unsigned int i = 0; i < CHANNEL_SLOTS; i++)
+		syscall(SYS_futex, slots + i * CHANNEL_SLOT_SIZE, FUTEX_WAKE,
+			INT_MAX, NULL, NULL, 0);
 }
 
 /*
  * Everybody in the client who waits for the worker must see that none will
  * answer: the dead word, then a wake-up for each reply slot, then
- * end-of-file on the data socket. True if the client lost work. The memory
- * is shared with the client, but its size is sealed.
+ * end-of-file on the data socket. What the worker itself has said stays. The
+ * memory is shared with the client, but its size is sealed.
  */
-static bool
-announce(struct brk_session *session, uint32_t status)
+void
+brk_session_die(struct brk_session *session, uint32_t status, const char *why)
 {
-	uint8_t *map;
+	struct channel_page *page = map_page(session);
+	struct brk_client *client = session->client;
+	uint32_t was = 0;
 
-	map = mmap(NULL, CHANNEL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-		   session->channel, 0);
-	if (map != MAP_FAILED) {
-		status = mark_dead((struct channel_page *)map, status);
-		for (unsigned int i = 0; i < CHANNEL_SLOTS; i++)
-			syscall(SYS_futex, map + CHANNEL_SLOTS_OFFSET +
-				i * CHANNEL_SLOT_SIZE, FUTEX_WAKE, INT_MAX,
-				NULL, NULL, 0);
-		munmap(map, CHANNEL_SIZE);
+	session->state = SESSION_DEAD;
+	if (page) {
+		if (!atomic_load(&page->dead))
+			snprintf(page->why, sizeof(page->why), "%s", why);
+		/* The client reads it before and after every wait. */
+		if (!atomic_compare_exchange_strong(&page->dead, &was, status))
+			status = was;
+		wake_slots(page);
+		munmap(page, CHANNEL_SIZE);
 	}
+	session->death = status;
 	shutdown(session->data, SHUT_RDWR);
-	return status != BRK_MPS_RPC_FAILURE;
+	if (status != BRK_MPS_RPC_FAILURE)
+		session->device->lost_clients++;
+	if (client->state != CLIENT_ENDED)
+		log_line(LOG_WARN, "client %llu (pid %d, %s) gets error %u: %s",
+			 (unsigned long long)client->id, (int)client->pid,
+			 client->exe, status, why);
 }
 
 void
-brk_session_lose(struct brk_client *client, uint64_t generation,
-		 uint32_t status)
+brk_session_wake(struct brk_session *session)
+{
+	struct channel_page *page = map_page(session);
+
+	if (!page)
+		return;
+	wake_slots(page);
+	munmap(page, CHANNEL_SIZE);
+}
+
+/*
+ * What of the client cannot go on in another worker; 0: nothing. A client
+ * that forges its cursors deceives itself only.
+ */
+static uint32_t
+judge(struct brk_session *session, const struct brk_loss *loss,
+      const char **out_why)
+{
+	struct channel_page *page = map_page(session);
+	uint64_t done = 0, kept = 1, issued = 1;
+	uint32_t dead = 0;
+
+	*out_why = "the broker is out of memory";
+	if (!page)
+		return BRK_LAUNCH_FAILED;
+	dead = atomic_load(&page->dead);
+	kept = atomic_load(&page->kept);
+	done = atomic_load(&page->done);
+	issued = atomic_load(&page->issued);
+	munmap(page, CHANNEL_SIZE);
+	*out_why = "a kernel of this program has faulted";
+	if (dead)
+		return dead;
+	if (loss->culprit == session->client->id)
+		return loss->fault;
+	*out_why = "the broker ends it";
+	if (loss->status)
+		return loss->status;
+	*out_why = loss->fault ? "it had work on the device when a kernel "
+				 "faulted" :
+				 "it had work on the device when the worker "
+				 "ended";
+	if (kept > done)
+		return BRK_LAUNCH_FAILED;
+	*out_why = "over a socket (MPSSHIM_PERF=no_ring) it cannot be moved to "
+		   "another worker";
+	if (session->no_ring)
+		return issued > done ? BRK_LAUNCH_FAILED : BRK_MPS_RPC_FAILURE;
+	*out_why = "it has arrays, whose content is lost";
+	return brk_vault_has_arrays(session->client,
+				    session->device->ordinal) ?
+		BRK_LAUNCH_FAILED : 0;
+}
+
+void
+brk_session_lose(struct brk_client *client, const struct brk_loss *loss)
 {
 	struct brk_session *session;
+	const char *why;
+	uint32_t status;
 
 	LIST_FOREACH(session, &client->sessions, link) {
-		if (session->generation != generation ||
-		    session->state == SESSION_DEAD)
+		if (session->generation != loss->generation ||
+		    session->state == SESSION_DEAD ||
+		    session->state == SESSION_MOVING ||
+		    (session->state == SESSION_OFFERED && !loss->status))
 			continue;
-		session->state = SESSION_DEAD;
-		if (announce(session, status))
-			session->device->lost_clients++;
+		status = judge(session, loss, &why);
+		if (status || client->state != CLIENT_LIVE) {
+			brk_session_die(session, status ? status :
+					BRK_MPS_RPC_FAILURE, why);
+			continue;
+		}
+		session->state = SESSION_MOVING;
+		brk_move_wait(client, false);
 	}
+}
+
+uint32_t
+brk_session_error(struct brk_client *client, int device)
+{
+	struct brk_session *session = brk_session_find(client, device);
+
+	return session && session->state == SESSION_DEAD ? session->death :
+							   BRK_INVALID_CONTEXT;
 }

@@ -23,6 +23,8 @@ enum brk_session_state {
 	SESSION_OFFERED,        /* descriptors sent, client has yet to map */
 	SESSION_HANDED,         /* worker has yet to answer */
 	SESSION_LIVE,
+	SESSION_MOVING,         /* worker lost; waits for the next one */
+	SESSION_RESTORING,      /* the next one is given what it had */
 	SESSION_DEAD,           /* worker lost; the client was told */
 };
 
@@ -34,8 +36,20 @@ struct brk_session {
 	enum brk_session_state state;
 	int data;                       /* worker's end of the data socket */
 	int channel, staging;           /* shared memory */
+	int journal;                    /* the workers' own */
 	bool no_ring;
+	uint32_t death;                 /* DEAD: the CUresult it was told */
+	unsigned int parts;             /* RESTORING: questions unanswered */
+	char failed[160];               /* … why it cannot be done; or "" */
 	struct brk_request hand, gone;
+};
+
+/* The end of a worker. */
+struct brk_loss {
+	uint64_t generation;
+	uint32_t status;        /* for all; 0: judge by what each has lost */
+	uint32_t fault;         /* CUresult of a device fault, or 0 */
+	uint64_t culprit;       /* client, 0: not known */
 };
 
 /* Attach, once the device's worker is ready. */
@@ -46,12 +60,24 @@ int brk_session_ready(struct brk_client *client, uint64_t device,
 struct brk_session *brk_session_find(struct brk_client *client, int device);
 /* The worker that serves the client there; NULL when there is none. */
 struct brk_worker *brk_session_worker(struct brk_client *client, int device);
+/* The worker need not serve it any more. */
+void brk_session_forget(struct brk_session *session);
 /* The client has ended: tell the workers. */
 void brk_session_leave(struct brk_client *client);
 void brk_session_free(struct brk_session *session);
-/* The worker of that generation is lost: wake everybody who waits for it.
- * status 0: judge by the client's cursors what it lost. */
-void brk_session_lose(struct brk_client *client, uint64_t generation,
-		      uint32_t status);
+/* A worker is lost: what the client had there waits for the next one, or
+ * everybody who waits for it is woken and told. */
+void brk_session_lose(struct brk_client *client, const struct brk_loss *loss);
+/* What a client is told that has no worker there. */
+uint32_t brk_session_error(struct brk_client *client, int device);
+/* Tell the client that what it had is lost. */
+void brk_session_die(struct brk_session *session, uint32_t status,
+		     const char *why);
+/* Another worker serves it: whoever waits for a reply looks again. */
+void brk_session_wake(struct brk_session *session);
+/* Have the device's worker serve it; resume: another one has. */
+void brk_session_hand(struct brk_session *session, bool resume,
+		      void (*answered)(struct brk_request *request,
+				       struct brk_result *result));
 
 #endif

@@ -90,6 +90,10 @@ fill_worker(struct brk_status *job, const struct brk_device *device,
 	out->pid = worker->pid;
 	out->generation = worker->generation;
 	out->lost = device->lost_clients;
+	out->moved = device->moved_clients;
+	out->last_fault = (char *)device->last_fault;
+	out->last_fault_s = device->last_fault_ns ?
+		(brk_now_ns() - device->last_fault_ns) / 1000000000u : 0;
 	out->driver = device->broker->driver.path;
 	for (size_t i = 0; snapshot && i < snapshot->n_devices; i++)
 		if (snapshot->devices[i]->ordinal == device->ordinal)

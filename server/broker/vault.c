@@ -265,10 +265,12 @@ brk_vault_ask(struct brk_client *client, struct brk_worker *worker,
 
 static void
 ask_chunk(struct brk_client *client, struct brk_worker *worker,
-	  struct brk_block *block)
+	  struct brk_block *block, bool import)
 {
 	Mps__WorkerChunk body = MPS__WORKER_CHUNK__INIT;
 	Mps__Control message = MPS__CONTROL__INIT;
+
+	body.import = import;
 
 	body.client = client->id;
 	body.chunk = block->id;
@@ -278,7 +280,11 @@ ask_chunk(struct brk_client *client, struct brk_worker *worker,
 	body.import = block->fd >= 0;
 	message.body_case = MPS__CONTROL__BODY_WORKER_CHUNK;
 	message.worker_chunk = &body;
-	brk_vault_ask(client, worker, block, &message, !body.import);
+	if (import)
+		brk_worker_ask(worker, &block->request, &message, &block->fd,
+			       1);
+	else
+		brk_vault_ask(client, worker, block, &message, !body.import);
 }
 
 static void
@@ -288,10 +294,10 @@ ask_device(struct brk_client *client, struct brk_worker *worker,
 	switch (block->spec.what) {
 	case BLOCK_PLACED:
 	case BLOCK_MEMORY:
-		ask_chunk(client, worker, block);
+		ask_chunk(client, worker, block, false);
 		return;
 	case BLOCK_MAPPING:
-		brk_vault_ask_mapping(client, worker, block);
+		brk_vault_ask_mapping(client, worker, block, false);
 		return;
 	case BLOCK_ARRAY:
 		brk_vault_ask_array(client, worker, block);
@@ -361,7 +367,8 @@ brk_vault_make(struct brk_client *client, const struct brk_block_spec *spec)
 	bool dying;
 
 	if (!worker) {
-		answer(client, spec, BRK_INVALID_CONTEXT, 0, -1);
+		answer(client, spec, brk_session_error(client, spec->device),
+		       0, -1);
 		return;
 	}
 	status = check(client, spec, worker, &dying);
@@ -423,12 +430,31 @@ brk_vault_host(struct brk_client *client, const Mps__HostMemory *message)
 }
 
 static void
+ask_host(struct brk_client *client, struct brk_worker *worker,
+	 struct brk_block *block)
+{
+	Mps__WorkerHost body = MPS__WORKER_HOST__INIT;
+	Mps__Control message = MPS__CONTROL__INIT;
+
+	body.client = client->id;
+	body.id = block->id;
+	body.address = block->spec.address;
+	body.size = block->spec.size;
+	body.flags = block->spec.flags;
+	message.body_case = MPS__CONTROL__BODY_WORKER_HOST;
+	message.worker_host = &body;
+	brk_worker_ask(worker, &block->request, &message, &block->fd, 1);
+}
+
+static void
 host_made(struct brk_request *request, struct brk_result *result)
 {
 	struct brk_block *block = brk_of(request, struct brk_block, request);
 	struct brk_client *client = request->client;
 
-	if (result->status)
+	if (result->lost && client->redoes && !client->redone)
+		block->state = BLOCK_OFFERED;
+	else if (result->status)
 		block_free(client, block);
 	else
 		block->state = BLOCK_LIVE;
@@ -439,33 +465,56 @@ int
 brk_vault_host_ready(struct brk_client *client, uint64_t id, uint32_t status)
 {
 	struct brk_block *block = brk_vault_find(client, true, id);
-	Mps__WorkerHost body = MPS__WORKER_HOST__INIT;
-	Mps__Control message = MPS__CONTROL__INIT;
 	struct brk_worker *worker;
+	int device;
 
 	if (!block || block->state != BLOCK_OFFERED)
 		return err_origin(-EPROTO);
+	device = block->spec.device;
 	worker = brk_session_worker(client, block->spec.device);
 	if (status || !worker || worker->generation != block->generation) {
 		block_free(client, block);
 		brk_client_done(client, status ? BRK_SUCCESS :
-				BRK_INVALID_CONTEXT, "");
+				brk_session_error(client, device), "");
 		return 0;
 	}
-	body.client = client->id;
-	body.id = block->id;
-	body.address = block->spec.address;
-	body.size = block->spec.size;
-	body.flags = block->spec.flags;
-	message.body_case = MPS__CONTROL__BODY_WORKER_HOST;
-	message.worker_host = &body;
 	block->state = BLOCK_MAKING;
 	block->request = (struct brk_request){
 		.client = client, .answered = host_made,
 	};
 	brk_client_later(client);
-	brk_worker_ask(worker, &block->request, &message, &block->fd, 1);
+	ask_host(client, worker, block);
 	return 0;
+}
+
+void
+brk_vault_ask_again(struct brk_client *client, struct brk_worker *worker,
+		    struct brk_block *block,
+		    void (*answered)(struct brk_request *request,
+				     struct brk_result *result))
+{
+	block->request = (struct brk_request){
+		.client = client, .answered = answered,
+	};
+	if (block->spec.host)
+		ask_host(client, worker, block);
+	else if (block->spec.what == BLOCK_MAPPING)
+		brk_vault_ask_mapping(client, worker, block, true);
+	else
+		ask_chunk(client, worker, block, true);
+}
+
+bool
+brk_vault_has_arrays(const struct brk_client *client, int device)
+{
+	struct brk_block *block;
+
+	LIST_FOREACH(block, &client->vault.blocks, link)
+		if (block->spec.what == BLOCK_ARRAY &&
+		    block->spec.device == device &&
+		    block->state == BLOCK_LIVE)
+			return true;
+	return false;
 }
 
 static void

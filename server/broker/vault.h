@@ -60,6 +60,8 @@ struct brk_block {
 	int fd;                         /* -1 until there is one */
 	unsigned int nmappings;         /* MEMORY: of it */
 	bool released;                  /* … and freed once there is none */
+	bool open;                      /* MAPPING: kernels may use it */
+	bool opened;                    /* … in this worker, too (move.c) */
 	/* Held by others too (ipc.h): what it counts is counted there. */
 	struct brk_origin *origin;
 	LIST_ENTRY(brk_block) holder;
@@ -91,6 +93,17 @@ int brk_vault_host_ready(struct brk_client *client, uint64_t id,
 			 uint32_t status);
 int brk_vault_free(struct brk_client *client, bool host, uint64_t id);
 int brk_vault_info(struct brk_client *client, const Mps__MemoryInfo *message);
+/* Has it arrays on that device? */
+bool brk_vault_has_arrays(const struct brk_client *client, int device);
+/* Another worker: the same block at the same address, access to it. */
+void brk_vault_ask_again(struct brk_client *client, struct brk_worker *worker,
+			 struct brk_block *block,
+			 void (*answered)(struct brk_request *request,
+					  struct brk_result *result));
+void brk_vault_ask_access(struct brk_client *client,
+			  struct brk_worker *worker, struct brk_block *block,
+			  void (*answered)(struct brk_request *request,
+					   struct brk_result *result));
 /* The client has ended and its worker is not told yet. */
 void brk_vault_leave(struct brk_client *client);
 void brk_vault_release(struct brk_client *client);

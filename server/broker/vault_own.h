@@ -18,9 +18,10 @@ struct brk_block *brk_vault_find(struct brk_client *client, bool host,
 void brk_vault_ask(struct brk_client *client, struct brk_worker *worker,
 		   struct brk_block *block, Mps__Control *message,
 		   bool wants_fd);
+/* again: block->request is set, and not the client's question. */
 void brk_vault_ask_mapping(struct brk_client *client,
 			   struct brk_worker *worker,
-			   struct brk_block *block);
+			   struct brk_block *block, bool again);
 void brk_vault_ask_array(struct brk_client *client, struct brk_worker *worker,
 			 struct brk_block *block);
 

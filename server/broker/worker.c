@@ -17,6 +17,7 @@
 #include "proto/err.h"
 #include "proto/log.h"
 #include "server/broker/client.h"
+#include "server/broker/move.h"
 
 /* A worker that does not read this much is not well. */
 #define WORKER_QUEUE (4u << 20)
@@ -205,11 +206,21 @@ fail_requests(struct brk_worker *worker, uint32_t status)
 
 	while ((request = LIST_FIRST(&worker->requests))) {
 		struct brk_result result = {
-			.status = status, .fd = -1,
+			.status = status, .fd = -1, .lost = true,
 			.message = "the worker of the device is lost",
 		};
+		struct brk_client *client = request->client;
 
+		/* A client that goes on asks its question again. */
+		if (client)
+			client->redoes = brk_move_is_on(client);
+		if (client)
+			brk_client_hold(client);
 		request_end(request, &result);
+		if (client)
+			client->redoes = false;
+		if (client)
+			brk_client_let_go(client);
 	}
 }
 
@@ -316,8 +327,13 @@ static int
 worker_fault(struct brk_worker *worker, const Mps__WorkerFault *fault)
 {
 	worker->fault = fault->status ? fault->status : BRK_LAUNCH_FAILED;
+	worker->culprit = fault->client;
+	worker->suspects = fault->suspects;
 	snprintf(worker->fault_message, sizeof(worker->fault_message), "%s",
 		 fault->message);
+	snprintf(worker->device->last_fault,
+		 sizeof(worker->device->last_fault), "%s", fault->message);
+	worker->device->last_fault_ns = brk_now_ns();
 	log_line(LOG_ERROR, "worker %d of device %d: fault %u, %s (client "
 		 "%llu)", (int)worker->pid, worker->device->ordinal,
 		 worker->fault, fault->message,
@@ -364,6 +380,8 @@ lost_patience(struct brk_timer *timer)
 	}
 	brk_device_failed(worker->device, BRK_SYSTEM_NOT_READY,
 			  "the last worker's process does not end");
+	brk_move_fail(worker->device, BRK_SYSTEM_NOT_READY,
+		      "the last worker's process does not end");
 	brk_timer_set(&worker->broker->loop, timer, TEARDOWN_MS);
 }
 
@@ -372,13 +390,17 @@ static void
 retire(struct brk_worker *worker, uint64_t grace_ms)
 {
 	uint32_t status = worker->fault ? worker->fault : BRK_MPS_RPC_FAILURE;
+	struct brk_loss loss = {
+		.generation = worker->generation,
+		.fault = worker->fault, .culprit = worker->culprit,
+	};
 
 	if (worker->state == WORKER_ENDING)
 		return;
 	worker->state = WORKER_ENDING;
 	brk_conn_fini(&worker->conn);
 	brk_timer_set(&worker->broker->loop, &worker->patience, grace_ms);
-	brk_device_lost(worker->device, worker->generation, 0);
+	brk_device_lost(worker->device, &loss);
 	fail_requests(worker, status);
 }
 
@@ -442,9 +464,11 @@ brk_worker_reap(struct brk_worker *worker)
 		return false;
 	read_rest(worker);
 	describe(line, sizeof(line), worker, status);
-	/* A fault is some client's doing; what counts against the device
-	 * is a worker that ends without saying why. */
+	/* A fault is some client's doing, who has lost by it; what counts
+	 * against the device is a worker that ends without saying why, or
+	 * with nobody's kernel in flight. */
 	counts = !worker->was_ready || (status && !worker->fault) ||
+		 (worker->fault && !worker->suspects && !worker->culprit) ||
 		 worker->fault == BRK_ECC_UNCORRECTABLE;
 	log_line(counts ? LOG_ERROR : LOG_INFO, "%s", line);
 	if (!worker->was_ready)

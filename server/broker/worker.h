@@ -34,6 +34,7 @@ struct brk_result {
 	const char *message;                    /* never NULL */
 	const Mps__WorkerStatsReply *stats;     /* WorkerStats only */
 	int fd;         /* closed after the call unless taken (set to -1) */
+	bool lost;      /* it will not be answered: the worker has ended */
 };
 
 /* A question that waits for its answer; lives in what it is about. */
@@ -64,6 +65,8 @@ struct brk_worker {
 	unsigned int nwindows;
 	uint64_t free, total;           /* bytes of device memory */
 	uint32_t fault;                 /* CUresult that it announced */
+	uint64_t culprit;               /* client, 0: not known */
+	uint32_t suspects;              /* clients that it may have been */
 	char fault_message[256];
 	uint64_t stats_asked_ns;        /* 0: no WorkerStats unanswered */
 	bool was_ready, gave_up, killed;

@@ -72,6 +72,12 @@ print_worker(const Mps__WorkerStat *w)
 	if (w->lost)
 		printf("  lost     %" PRIu64 " clients lost work to a fault\n",
 		       w->lost);
+	if (w->moved)
+		printf("  moved    %" PRIu64 " clients went on in another "
+		       "worker\n", w->moved);
+	if (*w->last_fault)
+		printf("  fault    %s, %" PRIu64 " s ago\n", w->last_fault,
+		       w->last_fault_s);
 }
 
 static const char *

@@ -10,11 +10,15 @@
 #include "server/worker/backlog.h"
 #include "server/worker/call.h"
 #include "server/worker/lane.h"
+#include "server/worker/restore.h"
 
 /* A call that another thread runs, with its frame's bytes and arena. */
 struct call_job {
 	struct wkr_job job;
 	struct wkr_call call;
+	bool ordered;
+	uint8_t *frame; /* in memory: as it came */
+	uint32_t frame_size;
 	_Alignas(16) uint8_t memory[];
 };
 
@@ -41,8 +45,15 @@ run_job(struct wkr_job *job)
 	r = wkr_handlers[j->call.fn].run(&j->call, j->call.fn, j->call.args);
 	if (r == WKR_AGAIN)
 		return WKR_JOB_AGAIN;
+	/* Written down before anybody can count on it. */
+	if (r == CUDA_SUCCESS)
+		wkr_journal_call(&j->call, j->frame, j->frame_size);
+	else if (client->restore && r != WKR_DEFERRED)
+		wkr_restore_fail(client, "a graph cannot be made again");
 	if (r != WKR_DEFERRED)
 		wkr_reply_call(&j->call, r);
+	if (j->ordered)
+		atomic_fetch_sub(&client->ordered_jobs, 1);
 	free(j);
 	wkr_client_unpin(client);
 	return WKR_JOB_DONE;
@@ -57,26 +68,32 @@ static struct wkr_queue *const queues[] = {
 };
 
 static int
-send_to_queue(struct wkr_client *client, const struct data_call *m)
+send_to_queue(struct wkr_client *client, const struct data_call *m,
+	      const uint8_t *frame, uint32_t size, bool ordered)
 {
 	const struct wkr_handler *handler = &wkr_handlers[m->fn];
 	size_t room = 4 * m->args.size + 64 * 1024;
+	size_t args = (m->args.size + 7) & ~(size_t)7;
 	struct call_job *j;
 	int r;
 
 	if (atomic_load(&client->jobs) >= WKR_JOBS_MAX)
 		return WKR_CALL_E_AGAIN;
-	j = malloc(sizeof(*j) + room + m->args.size);
+	j = malloc(sizeof(*j) + room + args + size);
 	if (!j)
 		return -ENOMEM;
 	memset(j, 0, sizeof(*j));
+	j->ordered = ordered;
+	j->frame = j->memory + room + args;
+	j->frame_size = size;
+	memcpy(j->frame, frame, size);
 	if (m->args.size)
 		memcpy(j->memory + room, m->args.data, m->args.size);
 	j->job.run = run_job;
 	j->call.client = client;
 	j->call.seq = m->seq;
 	j->call.fn = m->fn;
-	j->call.slot = m->slot;
+	j->call.slot = client->restore ? CHANNEL_NO_SLOT : m->slot;
 	j->call.since_ns = wkr_now_ns();
 	j->call.arena = (struct wire_arena){.base = j->memory, .size = room};
 	r = wire_unpack_call(&api_sigs[m->fn], j->memory + room, m->args.size,
@@ -86,26 +103,47 @@ send_to_queue(struct wkr_client *client, const struct data_call *m)
 		return r;
 	}
 	wkr_client_pin(client);
+	if (ordered)
+		atomic_fetch_add(&client->ordered_jobs, 1);
 	wkr_queue_add(queues[handler->thread], &j->job);
 	return 0;
-}
-
-/* The write-ahead cursor: what the driver may have seen. */
-static void
-publish_issued(struct wkr_client *client, uint64_t seq)
-{
-	if (client->draining)
-		return;
-	atomic_store_explicit(&client->channel.page->issued, seq,
-			      memory_order_release);
 }
 
 /* The lane is done with a frame of the ordered ring. */
 static void
 pass_seq(struct wkr_client *client, uint64_t seq)
 {
-	if (!client->draining)
+	if (!client->draining && !client->restore)
 		client->seq = seq;
+	wkr_keep_end(client);
+}
+
+/*
+ * Calls that come to the same if they are made twice, or are made in vain.
+ * What puts work on a stream says so itself, when it does.
+ */
+static bool
+is_repeatable(uint32_t fn)
+{
+	switch (fn) {
+	case API_mpsFence:
+	case API_mpsStreamCreate:
+	case API_mpsContextSync:
+	case API_mpsEventCreate:
+	case API_mpsEventQuery:
+	case API_mpsEventSync:
+	case API_mpsEventElapsed:
+		return true;
+	default:
+		return wkr_call_has_stream(fn);
+	}
+}
+
+/* Numbers of frames rise; a new worker has yet to see the first. */
+static bool
+is_in_order(const struct wkr_client *client, uint64_t seq)
+{
+	return client->draining || client->restore || seq > client->seq;
 }
 
 /* It waits aside, and the next frame has its turn. */
@@ -119,7 +157,7 @@ set_aside(struct wkr_client *client, const uint8_t *frame, uint32_t size,
 		client->parked = "a host function";
 		return WKR_CALL_E_AGAIN;
 	}
-	publish_issued(client, seq);
+	wkr_keep_begin(&(struct wkr_call){.client = client, .seq = seq}, false);
 	pass_seq(client, seq);
 	return 0;
 }
@@ -136,6 +174,21 @@ call_begin(struct wkr_call *call, struct wkr_client *client, uint64_t seq)
 	call->lying = false;
 	call->on_lane = true;
 	call->since_ns = 0;
+	call->begun = call->again = false;
+}
+
+/* Again in another worker, a post may be in vain: then it was done, or what it
+ * was for is gone. In a restore nothing may. */
+static void
+finish(struct wkr_call *call, CUresult result)
+{
+	struct wkr_client *client = call->client;
+
+	if (client->restore && result != CUDA_SUCCESS)
+		wkr_restore_fail(client, "an object cannot be made again");
+	else if (!client->restore && (call->slot != CHANNEL_NO_SLOT ||
+				      call->seq > client->again_until))
+		wkr_reply_call(call, result);
 }
 
 static int
@@ -148,7 +201,7 @@ run_here(struct wkr_client *client, const struct data_call *m,
 
 	call_begin(&call, client, m->seq);
 	call.fn = m->fn;
-	if (!client->draining || !client->answered)
+	if (!client->restore && (!client->draining || !client->answered))
 		call.slot = m->slot;
 	call.arena = *arena;
 	r = wire_unpack_call(&api_sigs[m->fn], m->args.data, m->args.size,
@@ -169,15 +222,20 @@ run_here(struct wkr_client *client, const struct data_call *m,
 				  0, false);
 		return r;
 	}
-	publish_issued(client, m->seq);
+	if (!wkr_call_has_stream(m->fn))
+		wkr_keep_begin(&call, is_repeatable(m->fn));
 	result = wkr_handlers[m->fn].run(&call, m->fn, call.args);
 	if (result == WKR_AGAIN) {
 		wkr_call_mark(&call);
 		return WKR_CALL_E_AGAIN;
 	}
+	if (!call.begun)
+		wkr_keep_begin(&call, true);
+	if (result == CUDA_SUCCESS)
+		wkr_journal_call(&call, frame, size);
 	pass_seq(client, m->seq);
 	if (result != WKR_DEFERRED)
-		wkr_reply_call(&call, result);
+		finish(&call, result);
 	return 0;
 }
 
@@ -185,8 +243,12 @@ run_here(struct wkr_client *client, const struct data_call *m,
 static int
 refuse(struct wkr_client *client, const struct data_call *m, bool ordered)
 {
-	if (ordered)
-		client->seq = m->seq;
+	if (ordered) {
+		wkr_keep_begin(&(struct wkr_call){.client = client,
+						  .seq = m->seq},
+			       true);
+		pass_seq(client, m->seq);
+	}
 	if (m->slot == CHANNEL_NO_SLOT)
 		wkr_late(client, CUDA_ERROR_NOT_SUPPORTED, "an unknown call");
 	wkr_reply(client, m->seq, m->slot, CUDA_ERROR_NOT_SUPPORTED, NULL, 0,
@@ -204,8 +266,13 @@ do_call(struct wkr_client *client, const struct data_call *m, bool ordered,
 
 	if (m->slot != CHANNEL_NO_SLOT && m->slot >= CHANNEL_SLOTS)
 		return -EBADMSG;
-	if (ordered && !client->draining && m->seq <= client->seq)
+	if (ordered && !is_in_order(client, m->seq))
 		return -EBADMSG;
+	if (ordered && wkr_restore_skips(client, m->seq, m->slot)) {
+		client->seq = m->seq;
+		wkr_keep_end(client);
+		return 0;
+	}
 	if (m->fn >= API_COUNT || !wkr_handlers[m->fn].run)
 		return refuse(client, m, ordered);
 	handler = &wkr_handlers[m->fn];
@@ -214,10 +281,14 @@ do_call(struct wkr_client *client, const struct data_call *m, bool ordered,
 	if (!elsewhere)
 		return ordered ? run_here(client, m, arena, frame, size)
 			       : -EBADMSG;
-	r = send_to_queue(client, m);
+	/* In a restore, what went by the unordered ring comes as well. */
+	ordered &= !client->restore;
+	r = send_to_queue(client, m, frame, size, ordered);
 	if (r == 0 && ordered) {
-		publish_issued(client, m->seq);
-		client->seq = m->seq;
+		wkr_keep_begin(&(struct wkr_call){.client = client,
+						  .seq = m->seq},
+			       false);
+		pass_seq(client, m->seq);
 	}
 	return r;
 }
@@ -229,11 +300,15 @@ do_launch(struct wkr_client *client, const struct data_launch *m,
 	struct wkr_call call;
 	CUresult result;
 
-	if (!client->draining && m->seq <= client->seq)
+	if (!is_in_order(client, m->seq) || client->restore)
 		return -EBADMSG;
+	if (wkr_restore_skips(client, m->seq, CHANNEL_NO_SLOT)) {
+		client->seq = m->seq;
+		wkr_keep_end(client);
+		return 0;
+	}
 	if (wkr_is_behind(client) && wkr_launch_is_behind(client, m))
 		return set_aside(client, frame, size, m->seq, false, true);
-	publish_issued(client, m->seq);
 	call_begin(&call, client, m->seq);
 	result = wkr_launch(&call, m);
 	if (call.lying)
@@ -242,6 +317,8 @@ do_launch(struct wkr_client *client, const struct data_launch *m,
 		wkr_launch_mark(client, m);
 		return WKR_CALL_E_AGAIN;
 	}
+	if (!call.begun)
+		wkr_keep_begin(&call, true);
 	pass_seq(client, m->seq);
 	if (result != CUDA_SUCCESS)
 		wkr_late(client, result, "a launch");

@@ -24,6 +24,8 @@ struct wkr_call {
 	uint32_t slot;	   /* CHANNEL_NO_SLOT: a post */
 	bool lying;	   /* the launch breaks a rule */
 	bool on_lane;	   /* may touch streams and events */
+	bool begun;	   /* wkr_keep_begin() was called */
+	bool again;	   /* what it puts on a stream may be done twice */
 	uint64_t since_ns; /* jobs: when it was queued */
 	struct wire_arena arena;
 	struct wire_arg args[WIRE_MAX_PARAMS];
@@ -70,6 +72,21 @@ void wkr_reply_call(struct wkr_call *call, CUresult result);
 bool wkr_reply_flush(struct wkr_client *client);
 /* A failure that no reply carries. */
 void wkr_late(struct wkr_client *client, CUresult result, const char *what);
+
+/* keep.c. Lane: before the frame's work is begun, if nothing of the kind has
+ * been called for it; again: it may be done twice. */
+void wkr_keep_begin(struct wkr_call *call, bool again);
+/* The frame has been begun, and the driver has taken it. */
+void wkr_keep_end(struct wkr_client *client);
+/* The device has faulted: nor has the driver taken what this thread began. */
+void wkr_keep_undo(void);
+/* The client learns, or knows, more than that all of it is done. */
+void wkr_keep_taint(struct wkr_client *client);
+/* At the end of a turn: see what is done. */
+void wkr_keep_settle(struct wkr_client *client);
+/* May a write to, a read of that memory be done twice? */
+bool wkr_keep_write(struct wkr_client *client, uint64_t dst, uint64_t size);
+bool wkr_keep_read(struct wkr_client *client, uint64_t src, uint64_t size);
 
 /* pending.c */
 CUresult wkr_defer(struct wkr_call *call, enum wkr_scope scope,

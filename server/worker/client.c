@@ -15,6 +15,7 @@
 #include "server/worker/memory.h"
 #include "server/worker/module.h"
 #include "server/worker/overlap.h"
+#include "server/worker/restore.h"
 #include "server/worker/texture.h"
 
 void *
@@ -77,6 +78,8 @@ client_free(struct wkr_client *client)
 	if (client->data >= 0)
 		close(client->data);
 	handle_table_destroy(client->table);
+	wkr_journal_close(&client->journal);
+	wkr_restore_free(client);
 	free(client->ranges.items);
 	free(client->text);
 	free(client->held);
@@ -114,8 +117,13 @@ map_staging(struct wkr_client *client, int fd, uint64_t size,
 
 static CUresult
 fill_client(struct wkr_client *client, const Mps__WorkerClient *m,
-	    const int fds[3], const char **out_why)
+	    int fds[WKR_CLIENT_FDS], const char **out_why)
 {
+	if (wkr_journal_open(&client->journal, steal_fd(&fds[3]),
+			     m->resume) < 0) {
+		*out_why = "its journal cannot be read";
+		return CUDA_ERROR_LAUNCH_FAILED;
+	}
 	if (handle_table_create(&client->table) < 0 ||
 	    channel_map(&client->channel, fds[1]) < 0) {
 		*out_why = "the channel memory cannot be mapped";
@@ -129,22 +137,28 @@ fill_client(struct wkr_client *client, const Mps__WorkerClient *m,
 }
 
 static void
-hand_over(struct wkr_client *client, struct wkr_note *note)
+list_client(struct wkr_client *client)
+{
+	pthread_mutex_lock(&wkr.clients_lock);
+	client->next = wkr.clients;
+	wkr.clients = client;
+	pthread_mutex_unlock(&wkr.clients_lock);
+}
+
+void
+wkr_client_serve(struct wkr_client *client, struct wkr_note *note)
 {
 	struct wkr_lane *lane = wkr_lane_choose();
 
 	client->lane = lane;
 	atomic_fetch_add(&lane->nclients, 1);
-	pthread_mutex_lock(&wkr.clients_lock);
-	client->next = wkr.clients;
-	wkr.clients = client;
-	pthread_mutex_unlock(&wkr.clients_lock);
 	*note = (struct wkr_note){.kind = WKR_NOTE_ADD, .client = client};
 	wkr_lane_note(lane, note);
 }
 
 CUresult
-wkr_client_create(const Mps__WorkerClient *m, int fds[3], const char **out_why)
+wkr_client_create(const Mps__WorkerClient *m, int fds[WKR_CLIENT_FDS],
+		  const char **out_why)
 {
 	struct wkr_client *client = calloc(1, sizeof(*client));
 	struct wkr_note *note = malloc(sizeof(*note));
@@ -159,18 +173,23 @@ wkr_client_create(const Mps__WorkerClient *m, int fds[3], const char **out_why)
 		client->uid = m->uid;
 		client->no_ring = m->no_ring;
 		client->data = steal_fd(&fds[0]);
+		client->journal.fd = -1;
 		pthread_mutex_init(&client->lock, NULL);
 		pthread_mutex_init(&client->out_lock, NULL);
 		sock_reader_init(&client->reader, client->data);
 		r = fill_client(client, m, fds, out_why);
 	}
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < WKR_CLIENT_FDS; i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);
 		fds[i] = -1;
 	}
+	if (r == CUDA_SUCCESS && m->resume)
+		r = wkr_restore_begin(client, note, out_why);
 	if (r == CUDA_SUCCESS) {
-		hand_over(client, note);
+		list_client(client);
+		if (!m->resume)
+			wkr_client_serve(client, note);
 		return r;
 	}
 	free(note);
@@ -189,6 +208,8 @@ wkr_client_gone(struct wkr_client *client, uint64_t control_id)
 				 "the worker is out of memory", -1);
 		return;
 	}
+	if (!client->lane)
+		wkr_restore_cancel(client);
 	client->leaving = true;
 	*note = (struct wkr_note){
 		.kind = WKR_NOTE_GONE,

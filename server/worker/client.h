@@ -13,6 +13,7 @@
 #include "proto/handle.h"
 #include "proto/ring.h"
 #include "proto/sock.h"
+#include "server/worker/journal.h"
 #include "server/worker/range.h"
 #include "server/worker/stream.h"
 #include "server/worker/worker.h"
@@ -20,15 +21,26 @@
 /* Unordered calls of one client in other threads at a time: one for each
  * reply slot is all that an honest one can have. */
 #define WKR_JOBS_MAX CHANNEL_SLOTS
+/* Data socket, channel, staging and, perhaps, journal. */
+#define WKR_CLIENT_FDS 4
 /* A table slot is made for the highest index used: bounds what handles of a
  * liar can make us allocate. */
 #define WKR_HANDLE_INDEX_MAX (1u << 20)
 
+/* Frames that keep their place in the ring (keep.c), at most. */
+#define WKR_KEPT_MAX 256u
+
 struct wkr_module;
+struct wkr_restore;
 struct wkr_pending;
 struct wkr_grave;
 struct wkr_host;
 struct wkr_behind;
+struct wkr_note;
+
+struct wkr_kept {
+	uint64_t seq, end; /* end: position in the ring behind it */
+};
 
 struct wkr_client {
 	struct wkr_client *next; /* under wkr.clients_lock */
@@ -74,6 +86,19 @@ struct wkr_client {
 				      * are no operations of a stream */
 	_Atomic bool host_news;	     /* mpsHostNext has come */
 	uint64_t seq;		    /* of the last frame done with */
+	/* keep.c: what page->issued, done and kept say, and the frames behind
+	 * the last; read: what those among them read of the device. */
+	uint64_t issued, done, kept;
+	uint32_t nkept;
+	struct wkr_kept kept_frames[WKR_KEPT_MAX];
+	uint64_t read, read_size;
+	_Atomic uint32_t ordered_jobs; /* frames in other threads */
+	struct wkr_restore *restore;   /* not NULL: it comes from another
+					* worker and is being made again */
+	uint64_t again_until;	       /* frames that worker has begun */
+	uint64_t again_retired;	       /* those that had retired, that */
+	uint64_t again_done;	       /* were done */
+	struct wkr_journal journal;    /* has a lock of its own */
 	_Atomic uint64_t print_seq; /* of its last launch that could print */
 	_Atomic uint64_t print_read; /* up to there its text has been read */
 	uint64_t print_ended;	     /* print.c's */
@@ -112,8 +137,10 @@ struct wkr_object {
 };
 
 /* client.c. Takes the descriptors, closes them on failure. */
-CUresult wkr_client_create(const Mps__WorkerClient *m, int fds[3],
-			   const char **out_why);
+CUresult wkr_client_create(const Mps__WorkerClient *m,
+			   int fds[WKR_CLIENT_FDS], const char **out_why);
+/* Give it to a lane, with a note of kind ADD. */
+void wkr_client_serve(struct wkr_client *client, struct wkr_note *note);
 /* The client, with the caller's promise to be on the helper thread, which
  * alone adds and removes clients. */
 struct wkr_client *wkr_client_find(uint64_t id);
@@ -121,9 +148,16 @@ void wkr_client_gone(struct wkr_client *client, uint64_t control_id);
 /* Keep it from being buried while another thread works for it. */
 void wkr_client_pin(struct wkr_client *client);
 void wkr_client_unpin(struct wkr_client *client);
+/* fault.c: it is lost: its dead word, and everybody in it woken. */
+void wkr_client_tell(struct wkr_client *client, CUresult code,
+		     const char *why);
 /* Lane: it lied or broke a rule. Its connection ends; the broker is told by
  * the socket's end and says when it is gone. */
 void wkr_client_drop(struct wkr_client *client, const char *why);
+/* Lane: what it had cannot be had again. The same, and the client hears why. */
+void wkr_client_lose(struct wkr_client *client, const char *why);
+/* Lane: read nothing more from it. */
+void wkr_client_close(struct wkr_client *client);
 /* Lane: gone, drained, nothing in other threads: hand it to the reaper. */
 void wkr_client_bury(struct wkr_client *client);
 

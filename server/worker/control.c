@@ -13,6 +13,7 @@
 #include "server/worker/lane.h"
 #include "server/worker/memory.h"
 #include "server/worker/module.h"
+#include "server/worker/restore.h"
 
 #define SEND_TIMEOUT_MS 10000
 /* A frame that has begun must end. */
@@ -62,22 +63,37 @@ take_fd(struct question *q, int i)
 static void
 do_client(struct question *q)
 {
-	int fds[3] = {take_fd(q, 0), take_fd(q, 1), take_fd(q, 2)};
+	int fds[WKR_CLIENT_FDS];
 	const char *why = "";
 	CUresult r;
 
+	for (int i = 0; i < WKR_CLIENT_FDS; i++)
+		fds[i] = take_fd(q, i);
+	/* Without a journal it is served and never moved. */
 	if (fds[2] < 0 || wkr_client_find(q->m->worker_client->client)) {
-		for (int i = 0; i < 3; i++)
+		for (int i = 0; i < WKR_CLIENT_FDS; i++)
 			if (fds[i] >= 0)
 				close(fds[i]);
 		wkr_control_done(q->m->id, CUDA_ERROR_INVALID_VALUE,
-				 "a client comes with three descriptors, "
-				 "once",
+				 "a client comes with its descriptors, once",
 				 -1);
 		return;
 	}
 	r = wkr_client_create(q->m->worker_client, fds, &why);
 	wkr_control_done(q->m->id, r, r == CUDA_SUCCESS ? "" : why, -1);
+}
+
+static void
+do_resume(struct question *q)
+{
+	struct wkr_client *client =
+		wkr_client_find(q->m->worker_resume->client);
+
+	if (client)
+		wkr_restore_go(client, q->m->id);
+	else
+		wkr_control_done(q->m->id, CUDA_ERROR_INVALID_VALUE,
+				 "no such client", -1);
 }
 
 static void
@@ -175,7 +191,8 @@ do_free(struct question *q, uint64_t client_id, enum wkr_range_kind kind,
 	struct wkr_note *note = calloc(1, sizeof(*note));
 	struct wkr_range *range = NULL;
 
-	if (client && note) {
+	/* One that no lane serves yet has nothing on the device. */
+	if (client && note && client->lane) {
 		pthread_mutex_lock(&client->lock);
 		range = kind == WKR_CHUNK ? find_device(client, id) :
 			wkr_ranges_find(&client->ranges, kind, id);
@@ -244,6 +261,9 @@ do_question(struct question *q)
 		return;
 	case MPS__CONTROL__BODY_WORKER_CLIENT_GONE:
 		do_gone(q);
+		return;
+	case MPS__CONTROL__BODY_WORKER_RESUME:
+		do_resume(q);
 		return;
 	case MPS__CONTROL__BODY_WORKER_CHUNK:
 		do_chunk(q);

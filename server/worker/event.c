@@ -99,6 +99,7 @@ wkr_mpsEventDestroy(struct wkr_call *call, uint64_t event)
 	pthread_mutex_unlock(&client->lock);
 	if (!e)
 		return CUDA_ERROR_INVALID_HANDLE;
+	wkr_journal_drop(client, event);
 	wkr_event_free(e);
 	return CUDA_SUCCESS;
 }
@@ -145,6 +146,7 @@ wkr_mpsEventRecord(struct wkr_call *call, uint64_t event, uint64_t stream,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
+	call->again = true;
 	r = wkr_stream_begin(call, s);
 	if (r == CUDA_SUCCESS)
 		r = e->shared ? wkr_shared_record(e, s->native) :
@@ -209,12 +211,16 @@ wkr_mpsEventQuery(struct wkr_call *call, uint64_t event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (wkr_event_is_behind(call->client, e))
 		return CUDA_ERROR_NOT_READY;
-	if (is_retired(e, stream_of(call->client, e)))
+	if (is_retired(e, stream_of(call->client, e))) {
+		wkr_knows(call->client);
 		return CUDA_SUCCESS;
+	}
 	r = last_record(e, &record);
 	if (record)
 		r = wkr_ok(wkr.drv.cuEventQuery(record->event));
 	wkr_record_unref(record);
+	if (r == CUDA_SUCCESS)
+		wkr_knows(call->client);
 	return r;
 }
 
@@ -279,6 +285,7 @@ wait_for(struct wkr_call *call, struct wkr_stream *s,
 
 	if (wkr_is_crowded())
 		return wait_here(call->client, record);
+	call->again = true;
 	r = wkr_stream_begin(call, s);
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuStreamWaitEvent(s->native, record->event,

@@ -56,10 +56,12 @@ sole_suspect_locked(void)
 	return suspect;
 }
 
-static void
-tell_client(struct wkr_client *client, CUresult code)
+void
+wkr_client_tell(struct wkr_client *client, CUresult code, const char *why)
 {
 	struct channel_page *page = client->channel.page;
+
+	snprintf(page->why, sizeof(page->why), "%s", why);
 
 	/* Release: whoever sees `dead` has seen all replies that came. */
 	atomic_store_explicit(&page->dead, (uint32_t)code,
@@ -74,21 +76,29 @@ tell_client(struct wkr_client *client, CUresult code)
 	}
 }
 
-/* Others that had kernels in flight have lost work: a launch of theirs has
- * failed. Idle ones have lost their server. */
-static void
-tell_clients_locked(CUresult code, const struct wkr_client *suspect)
+/* Whose kernels were in flight, and how many they are. */
+static uint32_t
+name_suspects_locked(char *out, size_t size)
 {
-	for (struct wkr_client *c = wkr.clients; c; c = c->next) {
-		CUresult theirs = CUDA_ERROR_MPS_RPC_FAILURE;
+	const char *before = "one of clients";
+	uint32_t count = 0;
+	size_t at = 0;
 
-		if (c == suspect)
-			theirs = code;
-		else if (atomic_load(&c->oldest_ns) ||
-			 atomic_load(&c->unretired_launches))
-			theirs = CUDA_ERROR_LAUNCH_FAILED;
-		tell_client(c, theirs);
+	*out = 0;
+	for (struct wkr_client *c = wkr.clients; c; c = c->next) {
+		if (!atomic_load(&c->unretired_launches))
+			continue;
+		count++;
+		if (at + 1 >= size)
+			continue;
+		at += (size_t)snprintf(out + at, size - at,
+				       "%s %llu (pid %d)", before,
+				       (unsigned long long)c->id, c->pid);
+		before = ",";
 	}
+	if (!at)
+		snprintf(out, size, "nobody's kernel was in flight");
+	return count;
 }
 
 static _Noreturn void
@@ -100,24 +110,25 @@ fault(CUresult code)
 	Mps__Control control = MPS__CONTROL__INIT;
 	struct wkr_client *suspect;
 	const char *name = NULL;
-	char text[160];
+	char text[240], who[160];
 
+	/* Each thread's own, before only the first one goes on. */
+	wkr_keep_undo();
 	pthread_mutex_lock(&once);
 	pthread_mutex_lock(&wkr.clients_lock);
 	suspect = sole_suspect_locked();
-	tell_clients_locked(code, suspect);
 	wkr.drv.cuGetErrorName(code, &name);
 	if (suspect)
-		snprintf(text, sizeof(text),
-			 "device %d: %s (%d) by client "
-			 "%llu, pid %d",
-			 wkr.ordinal, name ? name : "fault", (int)code,
+		snprintf(who, sizeof(who), "by client %llu, pid %d",
 			 (unsigned long long)suspect->id, suspect->pid);
 	else
-		snprintf(text, sizeof(text),
-			 "device %d: %s (%d), one of "
-			 "several clients",
-			 wkr.ordinal, name ? name : "fault", (int)code);
+		m.suspects = name_suspects_locked(who, sizeof(who));
+	snprintf(text, sizeof(text), "device %d: %s (%d), %s", wkr.ordinal,
+		 name ? name : "fault", (int)code, who);
+	/* Its own code; what the others have lost the broker sees. */
+	if (suspect)
+		wkr_client_tell(suspect, code, "a kernel of this program has "
+				"faulted");
 	wkr_print_last();
 	log_line(LOG_ERROR, "%s; this worker ends", text);
 	m.status = (uint32_t)code;

@@ -348,7 +348,8 @@ wkr_client_publish(struct wkr_client *client)
 	}
 	/* Relaxed: who looks for old work may see it a little later. */
 	atomic_store_explicit(&client->oldest_ns, since, memory_order_relaxed);
-	if (retired == atomic_load_explicit(&client->retired,
+	/* A client of another worker has had a higher one already. */
+	if (retired <= atomic_load_explicit(&client->retired,
 					    memory_order_relaxed))
 		return;
 	atomic_store_explicit(&client->retired, retired, memory_order_release);

@@ -11,8 +11,8 @@
 #include "server/worker/jit.h"
 #include "server/worker/module.h"
 
-static struct wkr_module *
-module_ref(struct wkr_client *client, uint64_t handle)
+struct wkr_module *
+wkr_module_ref(struct wkr_client *client, uint64_t handle)
 {
 	struct wkr_module *m;
 
@@ -200,6 +200,7 @@ put_function(struct wkr_call *call, struct wkr_module *m, uint64_t handle,
 	f->handle = handle;
 	f->param_bytes = k->info->param_bytes;
 	f->printer = m->printing ? &k->printer : NULL;
+	atomic_store(&f->ready, true);
 	r = wkr_put_new(call, HANDLE_FUNCTION, handle, f);
 	if (r != CUDA_SUCCESS) {
 		free(f);
@@ -226,6 +227,35 @@ give_info(const struct function_info *info, void *out, size_t *size)
 	memcpy(out, info, *size);
 }
 
+CUresult
+wkr_function_read(struct wkr_function *f)
+{
+	struct wkr_kernel *k;
+	CUresult r = find_kernel(f->module, f->name, &k);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	f->native = k->native;
+	f->param_bytes = k->info->param_bytes;
+	f->printer = f->module->printing ? &k->printer : NULL;
+	return CUDA_SUCCESS;
+}
+
+/* Its answer was lost with another worker. */
+static bool
+was_made(struct wkr_client *client, const struct wkr_module *m,
+	 uint64_t function)
+{
+	struct wkr_function *f;
+	bool yes;
+
+	pthread_mutex_lock(&client->lock);
+	f = handle_get(client->table, HANDLE_FUNCTION, function);
+	yes = f && f->name && f->module == m;
+	pthread_mutex_unlock(&client->lock);
+	return yes;
+}
+
 static CUresult
 make_function(struct wkr_call *call, struct wkr_module *m, const char *name,
 	      uint64_t function, void *info, size_t *info_size)
@@ -233,8 +263,11 @@ make_function(struct wkr_call *call, struct wkr_module *m, const char *name,
 	struct wkr_kernel *k;
 	CUresult r = find_kernel(m, name, &k);
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && !was_made(call->client, m, function)) {
 		r = put_function(call, m, function, k);
+		if (r == CUDA_SUCCESS)
+			wkr_journal_function(m, function, name);
+	}
 	if (r == CUDA_SUCCESS)
 		give_info(k->info, info, info_size);
 	return r;
@@ -251,10 +284,14 @@ wkr_mpsModuleFunction(struct wkr_call *call, uint64_t module, const char *name,
 	(void)info_cap;
 	if (!name)
 		return CUDA_ERROR_INVALID_VALUE;
-	m = module_ref(call->client, module);
+	m = wkr_module_ref(call->client, module);
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (m->code->used || wkr_is_quiet(call->client, call->since_ns))
+	r = wkr_module_wake(m, call->since_ns);
+	if (r == CUDA_SUCCESS && !m->code->used &&
+	    !wkr_is_quiet(call->client, call->since_ns))
+		r = WKR_AGAIN;
+	if (r == CUDA_SUCCESS)
 		r = make_function(call, m, name, function, info, info_size);
 	wkr_module_unref(m);
 	return r;
@@ -338,10 +375,12 @@ wkr_mpsModuleGlobal(struct wkr_call *call, uint64_t module, const char *name,
 
 	if (!name)
 		return CUDA_ERROR_INVALID_VALUE;
-	m = module_ref(call->client, module);
+	m = wkr_module_ref(call->client, module);
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = get_global(call, m, name, &at, &bytes);
+	r = wkr_module_wake(m, call->since_ns);
+	if (r == CUDA_SUCCESS)
+		r = get_global(call, m, name, &at, &bytes);
 	if (r == CUDA_SUCCESS)
 		r = own_global(call->client, m, at, bytes);
 	wkr_module_unref(m);
@@ -405,13 +444,15 @@ wkr_mpsModuleKernels(struct wkr_call *call, uint64_t module, uint32_t first,
 		     uint32_t *total, void *names, size_t *names_size,
 		     uint32_t names_cap)
 {
-	struct wkr_module *m = module_ref(call->client, module);
+	struct wkr_module *m = wkr_module_ref(call->client, module);
 	CUresult r;
 
 	(void)names_cap;
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = list_kernels(m, first, total, names, names_size);
+	r = wkr_module_wake(m, call->since_ns);
+	if (r == CUDA_SUCCESS)
+		r = list_kernels(m, first, total, names, names_size);
 	wkr_module_unref(m);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "server/worker/lane.h"
+#include "server/worker/module.h"
 
 /* ---- life ---- */
 
@@ -73,6 +74,7 @@ wkr_mpsGraphEnd(struct wkr_call *call, uint64_t graph)
 	pthread_mutex_lock(&client->lock);
 	handle_remove(client->table, HANDLE_EXEC, graph);
 	pthread_mutex_unlock(&client->lock);
+	wkr_journal_drop(client, graph);
 	j = calloc(1, sizeof(*j));
 	if (!j) {
 		wkr_graph_free(g);
@@ -171,15 +173,19 @@ wkr_mpsGraphKernel(struct wkr_call *call, uint64_t graph, const void *head,
 	CUDA_KERNEL_NODE_PARAMS p;
 	struct wkr_launch launch;
 	struct wkr_node *node;
-	struct wkr_graph *g = begin_node(call, graph, &node);
+	struct wkr_graph *g;
 	bool printing = false;
-	CUresult r;
+	CUresult r = wkr_head_want(call->client, head, head_size);
 
+	if (r == WKR_AGAIN)
+		return r;
+	g = begin_node(call, graph, &node);
 	if (!g)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_node_kernel(call, head, head_size, params, params_size, attrs,
-			    attrs_size, &launch, &p, extra, &node->needs,
-			    &printing);
+	if (r == CUDA_SUCCESS)
+		r = wkr_node_kernel(call, head, head_size, params, params_size,
+				    attrs, attrs_size, &launch, &p, extra,
+				    &node->needs, &printing);
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuGraphAddKernelNode_v2(
 			&node->native, g->graph, NULL, 0, &p));

@@ -24,16 +24,22 @@ wkr_mpsGraphInstantiate(struct wkr_call *call, uint64_t graph, uint32_t nodes,
 	bool late = wkr_now_ns() - call->since_ns > BUILD_WAIT_NS ||
 		    call->client->leaving;
 	struct wkr_graph *g;
+	bool made;
 	CUresult r;
 
 	/* Under the lock: the lane takes it to end a graph. Not before all of
 	 * it has come: the lane must find it free for the rest. */
 	pthread_mutex_lock(&call->client->lock);
 	g = handle_get(call->client->table, HANDLE_EXEC, graph);
+	/* Made, and only the answer lost with another worker. */
+	made = g && call->client->again_until &&
+	       atomic_load(&g->state) == WKR_GRAPH_READY;
 	if (g && (atomic_load(&g->parts) < nodes + edges ||
 		  !wkr_graph_take(g, WKR_GRAPH_BUILDING)))
 		g = NULL;
 	pthread_mutex_unlock(&call->client->lock);
+	if (made)
+		return CUDA_SUCCESS;
 	if (!g)
 		return late ? CUDA_ERROR_INVALID_VALUE : WKR_AGAIN;
 	r = g->error;
@@ -207,12 +213,14 @@ wkr_mpsGraphSetKernel(struct wkr_call *call, uint64_t graph, uint32_t node,
 	struct wkr_graph *g;
 	struct wkr_node *n = find_node(call, graph, node, &g);
 	bool printing = false;
-	CUresult r;
+	CUresult r = wkr_head_want(call->client, head, head_size);
 
 	if (!n)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = wkr_node_kernel(call, head, head_size, params, params_size, attrs,
-			    attrs_size, &launch, &p, extra, &needs, &printing);
+	if (r == CUDA_SUCCESS)
+		r = wkr_node_kernel(call, head, head_size, params, params_size,
+				    attrs, attrs_size, &launch, &p, extra,
+				    &needs, &printing);
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuGraphExecKernelNodeSetParams_v2(
 			g->native, n->native, &p));

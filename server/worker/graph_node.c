@@ -37,6 +37,8 @@ wkr_node_kernel(struct wkr_call *call, const void *head, size_t head_size,
 	needs->module = function->module;
 	if (params_size != function->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!function->module->launched)
+		wkr_journal_used(function->module);
 	*out_printing = function->printer;
 	*out = (CUDA_KERNEL_NODE_PARAMS){
 		.func = function->native,

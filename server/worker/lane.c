@@ -19,6 +19,7 @@
 #include "server/worker/backlog.h"
 #include "server/worker/call.h"
 #include "server/worker/memory.h"
+#include "server/worker/restore.h"
 
 /* Frames of one client before the next one's turn. */
 #define BATCH 64
@@ -88,9 +89,8 @@ add_client(struct wkr_lane *lane, struct wkr_client *client)
 	client->polled = true;
 }
 
-/* Read nothing more from it. */
-static void
-close_client(struct wkr_client *client)
+void
+wkr_client_close(struct wkr_client *client)
 {
 	if (client->closed)
 		return;
@@ -110,15 +110,27 @@ close_client(struct wkr_client *client)
 	wkr_hosts_drop(client);
 }
 
-void
-wkr_client_drop(struct wkr_client *client, const char *why)
+static void
+end_client(struct wkr_client *client, CUresult code, const char *why)
 {
 	if (client->closed)
 		return;
 	log_line(LOG_WARN, "client %llu (pid %d) is dropped: %s",
 		 (unsigned long long)client->id, client->pid, why);
-	atomic_store(&client->channel.page->dead, CUDA_ERROR_MPS_RPC_FAILURE);
-	close_client(client);
+	wkr_client_tell(client, code, why);
+	wkr_client_close(client);
+}
+
+void
+wkr_client_drop(struct wkr_client *client, const char *why)
+{
+	end_client(client, CUDA_ERROR_MPS_RPC_FAILURE, why);
+}
+
+void
+wkr_client_lose(struct wkr_client *client, const char *why)
+{
+	end_client(client, CUDA_ERROR_LAUNCH_FAILED, why);
 }
 
 static void
@@ -133,7 +145,7 @@ do_note(struct wkr_lane *lane, const struct wkr_note *note)
 	case WKR_NOTE_GONE:
 		client->gone = true;
 		client->gone_id = note->control_id;
-		close_client(client);
+		wkr_client_close(client);
 		return;
 	case WKR_NOTE_FREE:
 		wkr_grave_dig(client, note);
@@ -228,7 +240,9 @@ serve_ring(struct wkr_client *client, struct ring *ring, bool ordered)
 		if (ordered ? client->held != NULL
 			    : atomic_load(&client->jobs) >= WKR_JOBS_MAX)
 			break;
-		r = ring_pop(ring, lane->frame, FRAME_MAX, &size);
+		/* What is ordered gives its place back itself (keep.c). */
+		r = (ordered ? ring_take : ring_pop)(ring, lane->frame,
+						     FRAME_MAX, &size);
 		if (r == RING_E_EMPTY)
 			break;
 		if (r < 0) {
@@ -285,7 +299,7 @@ on_readable(struct wkr_client *client, uint32_t events)
 		close(fd);
 	serve_reader(client);
 	if (r < 0)
-		close_client(client);
+		wkr_client_close(client);
 }
 
 static const char *
@@ -302,6 +316,8 @@ serve(struct wkr_client *client)
 {
 	bool any = wkr_client_poll(client);
 
+	if (client->restore)
+		return wkr_restore_step(client);
 	any |= wkr_hosts_poll(client);
 	if (any)
 		wkr_backlog_run(client);
@@ -316,6 +332,7 @@ serve(struct wkr_client *client)
 	wkr_client_fence(client);
 	wkr_client_publish(client);
 	wkr_pending_poll(client);
+	wkr_keep_settle(client);
 	atomic_store_explicit(&client->waiting, waits_for(client),
 			      memory_order_relaxed);
 	wkr_graves_poll(client);
@@ -328,7 +345,7 @@ serve(struct wkr_client *client)
 static bool
 is_over(struct wkr_client *client)
 {
-	return client->gone && !atomic_load(&client->oldest_ns) &&
+	return client->gone && !client->restore && !atomic_load(&client->oldest_ns) &&
 	       !client->graves && !atomic_load(&client->jobs);
 }
 
@@ -359,7 +376,7 @@ nap_length(const struct wkr_lane *lane, uint64_t idle_ns)
 	uint64_t most;
 
 	for (struct wkr_client *c = lane->clients; c; c = c->lane_next) {
-		waited |= c->pending || c->held || c->out_size ||
+		waited |= c->pending || c->held || c->out_size || c->restore ||
 			  wkr_hosts_waiting(c);
 		busy |= atomic_load(&c->oldest_ns) || c->graves || c->gone;
 	}
@@ -375,7 +392,7 @@ nap_length(const struct wkr_lane *lane, uint64_t idle_ns)
 static bool
 nap_ring(struct wkr_client *client, bool ordered)
 {
-	if (client->closed || client->no_ring)
+	if (client->closed || client->no_ring || client->restore)
 		return true;
 	if (ordered)
 		return client->held || ring_nap(&client->ordered);
@@ -396,7 +413,7 @@ static void
 wake_all(struct wkr_lane *lane)
 {
 	for (struct wkr_client *c = lane->clients; c; c = c->lane_next) {
-		if (c->no_ring)
+		if (c->no_ring || c->restore)
 			continue;
 		ring_wake(&c->ordered);
 		ring_wake(&c->unordered);

@@ -185,6 +185,13 @@ wkr_launch(struct wkr_call *call, const struct data_launch *m)
 	s = wkr_get(client, HANDLE_STREAM, launch.head.stream);
 	if (!function || !s)
 		return CUDA_ERROR_INVALID_HANDLE;
+	r = wkr_function_want(function);
+	if (r == WKR_AGAIN)
+		client->parked = "its code";
+	else if (r != CUDA_SUCCESS)
+		wkr_client_lose(client, "its code cannot be loaded again");
+	if (r != CUDA_SUCCESS)
+		return r;
 	if (m->params.size != function->param_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (function->printer &&
@@ -192,5 +199,7 @@ wkr_launch(struct wkr_call *call, const struct data_launch *m)
 		client->parked = "the right to print";
 		return WKR_AGAIN;
 	}
+	if (!function->module->launched)
+		wkr_journal_used(function->module);
 	return issue(call, &launch, function, s, &m->params);
 }

@@ -153,6 +153,7 @@ wkr_mpsLinkDestroy(struct wkr_call *call, uint64_t link)
 	pthread_mutex_unlock(&client->lock);
 	if (!l)
 		return CUDA_ERROR_INVALID_HANDLE;
+	wkr_journal_drop(client, link);
 	wkr_object_end(HANDLE_LINK, (struct wkr_object *)l);
 	return CUDA_SUCCESS;
 }

@@ -37,6 +37,7 @@ wkr_mpsCopyIn(struct wkr_call *call, uint64_t dst, uint64_t size,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!size)
 		return CUDA_SUCCESS;
+	call->again = wkr_keep_write(client, dst, size);
 	r = wkr_stream_begin(call, s);
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuMemcpyHtoDAsync_v2(
@@ -59,6 +60,7 @@ wkr_mpsCopyOut(struct wkr_call *call, uint64_t src, uint64_t size,
 	if (!in_staging(client, staging, size) || !owns(client, src, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size) {
+		call->again = wkr_keep_read(client, src, size);
 		r = wkr_stream_begin(call, s);
 		if (r == CUDA_SUCCESS)
 			r = wkr_ok(wkr.drv.cuMemcpyDtoHAsync_v2(
@@ -174,6 +176,7 @@ wkr_mpsFill(struct wkr_call *call, uint64_t dst, uint64_t pitch,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!size)
 		return CUDA_SUCCESS;
+	call->again = wkr_keep_write(client, dst, size);
 	r = wkr_stream_begin(call, s);
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(height == 1 ? fill_row(&f, s->native)

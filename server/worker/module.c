@@ -19,22 +19,27 @@
 static void
 unload(struct wkr_module *m)
 {
-	wkr_code_unref(m->code);
+	if (m->code)
+		wkr_code_unref(m->code);
 	if (m->own)
 		wkr_code_unref(m->own);
 	if (m->image)
 		wkr_image_unref(m->image);
 }
 
-static void
-module_free(struct wkr_module *m)
+void
+wkr_module_free(struct wkr_module *m)
 {
 	struct wkr_function *f;
 
 	while ((f = m->functions)) {
 		m->functions = f->next;
+		free(f->name);
 		free(f);
 	}
+	if (m->dormant)
+		wkr_image_unref(m->dormant);
+	free(m->options);
 	free(m);
 }
 
@@ -53,7 +58,7 @@ unload_job(struct wkr_job *job)
 	if (!wkr_is_quiet(client, UINT64_MAX))
 		return WKR_JOB_AGAIN;
 	unload(j->module);
-	module_free(j->module);
+	wkr_module_free(j->module);
 	free(j);
 	wkr_client_unpin(client);
 	return WKR_JOB_DONE;
@@ -89,7 +94,7 @@ wkr_modules_drop(struct wkr_client *client)
 		while ((range = wkr_ranges_take_owned(&client->ranges, m)))
 			free(range);
 		unload(m);
-		module_free(m);
+		wkr_module_free(m);
 	}
 }
 
@@ -255,39 +260,59 @@ add_traits(struct wkr_traits *to, struct wkr_traits more)
 	to->managed |= more.managed;
 }
 
-/* The gate's: looks into an image once. */
 static CUresult
-look(struct wkr_image *image, bool wrapper)
+traits_of(const struct wkr_image *image, bool wrapper, struct wkr_traits *out)
 {
 	const void **list;
 
-	if (image->looked)
-		return CUDA_SUCCESS;
 	if (!wrapper) {
 		if (!wkr_image_is_sound(image->data, image->size))
 			return CUDA_ERROR_INVALID_IMAGE;
-		image->traits = wkr_image_traits(image->data, image->size,
-						 wkr.sm);
-		image->looked = true;
+		*out = wkr_image_traits(image->data, image->size, wkr.sm);
 		return CUDA_SUCCESS;
 	}
 	list = read_fatbins(image);
 	if (!list)
 		return CUDA_ERROR_INVALID_IMAGE;
-	image->traits = (struct wkr_traits){.shares = true};
+	*out = (struct wkr_traits){.shares = true};
 	for (const void **fatbin = list; *fatbin; fatbin++) {
 		const uint8_t *data = *fatbin;
 
-		add_traits(&image->traits,
-			   wkr_image_traits(data, image->size -
-					    (size_t)(data - image->data),
-					    wkr.sm));
+		add_traits(out, wkr_image_traits(data, image->size -
+						 (size_t)(data - image->data),
+						 wkr.sm));
 	}
-	/* What they refer to in one another is not followed. */
-	image->traits.shares = false;
-	image->looked = true;
 	free(list);
 	return CUDA_SUCCESS;
+}
+
+/* The gate's: looks into an image once. */
+static CUresult
+look(struct wkr_image *image, bool wrapper)
+{
+	CUresult r;
+
+	if (image->looked)
+		return CUDA_SUCCESS;
+	r = traits_of(image, wrapper, &image->traits);
+	if (r != CUDA_SUCCESS)
+		return r;
+	/* What they refer to in one another is not followed. */
+	if (wrapper)
+		image->traits.shares = false;
+	image->looked = true;
+	return CUDA_SUCCESS;
+}
+
+/* Of what clients may share, no kernel writes a variable. */
+bool
+wkr_module_has_state(const struct wkr_image *image, uint32_t kind)
+{
+	bool wrapper = (kind & ~MODULE_ALONE) == MODULE_FATBINS;
+	struct wkr_traits traits;
+
+	return traits_of(image, wrapper, &traits) != CUDA_SUCCESS ||
+	       !traits.shares;
 }
 
 CUresult
@@ -304,14 +329,54 @@ wkr_put_new(struct wkr_call *call, enum handle_kind kind, uint64_t handle,
 			    : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static void
-link_module(struct wkr_module *m)
+void
+wkr_module_list(struct wkr_module *m)
 {
 	pthread_mutex_lock(&m->client->lock);
 	m->next = m->client->modules;
 	m->client->modules = m;
 	m->loaded = true;
 	pthread_mutex_unlock(&m->client->lock);
+}
+
+static uint32_t
+count_kernels(const struct wkr_module *m)
+{
+	unsigned count = 0;
+
+	return wkr_ok(wkr.drv.cuModuleGetFunctionCount(&count, m->native)) ==
+			       CUDA_SUCCESS ?
+		       count :
+		       0;
+}
+
+/* Its load was done, and only the answer lost with the other worker. */
+static CUresult
+load_again(struct wkr_call *call, uint64_t handle, uint32_t *kernels)
+{
+	struct wkr_module *m = wkr_module_ref(call->client, handle);
+	CUresult r;
+
+	if (!m)
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = wkr_module_wake(m, call->since_ns);
+	if (r == CUDA_SUCCESS && kernels)
+		*kernels = count_kernels(m);
+	wkr_module_unref(m);
+	return r;
+}
+
+static bool
+was_loaded(struct wkr_client *client, uint64_t handle)
+{
+	struct wkr_module *m;
+	bool yes;
+
+	pthread_mutex_lock(&client->lock);
+	m = handle_get(client->table, HANDLE_MODULE, handle);
+	yes = m && m->loaded && m->restored;
+	pthread_mutex_unlock(&client->lock);
+	return yes;
 }
 
 /* What a call of wkr_mpsModuleLoad asks for. */
@@ -325,7 +390,8 @@ struct load {
 
 /* The load of everybody's, or a new one. */
 static CUresult
-find_code(struct wkr_call *call, struct load *l, struct wkr_code **out)
+find_code(const struct wkr_client *client, uint64_t since_ns, struct load *l,
+	  struct wkr_code **out)
 {
 	bool shares = !l->alone && !l->told && l->image->traits.shares;
 	CUlibrary library;
@@ -335,7 +401,7 @@ find_code(struct wkr_call *call, struct load *l, struct wkr_code **out)
 	*out = shares ? wkr_code_ref(l->image, &l->plain) : NULL;
 	if (*out)
 		return CUDA_SUCCESS;
-	if (!wkr_is_quiet(call->client, call->since_ns))
+	if (!wkr_is_quiet(client, since_ns))
 		return WKR_AGAIN;
 	r = load_native(l->image, l->wrapper, &l->all, &library, &native);
 	if (r != CUDA_SUCCESS)
@@ -345,15 +411,15 @@ find_code(struct wkr_call *call, struct load *l, struct wkr_code **out)
 }
 
 static CUresult
-count_kernels(struct wkr_module *m, uint32_t *kernels)
+load_code(struct wkr_module *m, struct load *l, uint64_t since_ns)
 {
-	unsigned count = 0;
+	CUresult r = find_code(m->client, since_ns, l, &m->code);
 
-	if (wkr_ok(wkr.drv.cuModuleGetFunctionCount(&count, m->native)) !=
-	    CUDA_SUCCESS)
-		count = 0;
-	if (kernels)
-		*kernels = count;
+	if (r != CUDA_SUCCESS)
+		return r;
+	m->native = m->code->native;
+	if (m->code->shared && l->image->traits.variables)
+		m->image = wkr_image_ref(l->image->hash, WKR_HASH_SIZE);
 	return CUDA_SUCCESS;
 }
 
@@ -365,13 +431,12 @@ load_and_put(struct wkr_call *call, struct wkr_module *m, struct load *l,
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = find_code(call, l, &m->code);
+	r = load_code(m, l, call->since_ns);
 	if (r == CUDA_SUCCESS) {
-		m->native = m->code->native;
-		if (m->code->shared && l->image->traits.variables)
-			m->image = wkr_image_ref(l->image->hash, WKR_HASH_SIZE);
-		link_module(m);
-		return count_kernels(m, kernels);
+		wkr_module_list(m);
+		if (kernels)
+			*kernels = count_kernels(m);
+		return r;
 	}
 	pthread_mutex_lock(&m->client->lock);
 	handle_remove(m->client->table, HANDLE_MODULE, m->handle);
@@ -380,7 +445,7 @@ load_and_put(struct wkr_call *call, struct wkr_module *m, struct load *l,
 }
 
 static CUresult
-read_load(struct wkr_call *call, uint32_t kind, const void *options,
+read_load(const struct wkr_client *client, uint32_t kind, const void *options,
 	  size_t options_size, struct load *l)
 {
 	CUresult r = wkr_jit_read(options, options_size, &l->plain);
@@ -393,11 +458,20 @@ read_load(struct wkr_call *call, uint32_t kind, const void *options,
 	if (r == CUDA_SUCCESS && l->image->traits.managed) {
 		log_line(LOG_WARN, "client %llu (pid %d): an image with managed "
 			 "variables is refused",
-			 (unsigned long long)call->client->id,
-			 call->client->pid);
+			 (unsigned long long)client->id, client->pid);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return r;
+}
+
+CUresult
+wkr_module_read(struct wkr_module *m, struct wkr_image *image, uint32_t kind,
+		const void *options, size_t options_size, uint64_t since_ns)
+{
+	struct load l = {.image = image};
+	CUresult r = read_load(m->client, kind, options, options_size, &l);
+
+	return r == CUDA_SUCCESS ? load_code(m, &l, since_ns) : r;
 }
 
 CUresult
@@ -413,10 +487,12 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 	struct wkr_module *m;
 	CUresult r;
 
+	if (was_loaded(call->client, module))
+		return load_again(call, module, kernels);
 	if (!image || image->size != image_size ||
 	    (kind & ~MODULE_ALONE) > MODULE_FATBINS)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = read_load(call, kind, options, options_size, &l);
+	r = read_load(call->client, kind, options, options_size, &l);
 	if (r != CUDA_SUCCESS)
 		return r;
 	m = calloc(1, sizeof(*m));
@@ -432,7 +508,10 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 	wkr_jit_add_log(&l.all, CU_JIT_ERROR_LOG_BUFFER,
 			CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error, error_cap);
 	r = load_and_put(call, m, &l, kernels);
-	if (r != CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS)
+		wkr_journal_module(m, hash, image_size, kind, options,
+				   options_size);
+	else
 		free(m);
 	trim_log(info, info_size);
 	trim_log(error, error_size);
@@ -447,6 +526,7 @@ forget_functions_locked(struct wkr_module *m)
 	for (struct wkr_function *f = m->functions; f; f = f->next) {
 		if (handle_remove(m->client->table, HANDLE_FUNCTION, f->handle))
 			m->client->nfunctions--;
+		wkr_journal_drop(m->client, f->handle);
 	}
 }
 
@@ -482,6 +562,7 @@ wkr_mpsModuleUnload(struct wkr_call *call, uint64_t module)
 	pthread_mutex_unlock(&client->lock);
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
+	wkr_journal_drop(client, module);
 	wkr_module_unref(m);
 	return CUDA_SUCCESS;
 }

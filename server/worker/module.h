@@ -73,6 +73,13 @@ struct wkr_module {
 	struct wkr_module *next; /* of the client's */
 	struct wkr_client *client;
 	uint64_t handle;
+	/* dormant.c: what it is to be loaded from, or NULL */
+	struct wkr_image *dormant;
+	void *options;
+	size_t options_size;
+	uint32_t kind;
+	bool restored; /* another worker had it */
+	bool launched; /* a kernel of it has run (lane's) */
 	bool printing; /* as its image */
 	bool loaded;
 	bool warned; /* that it lacks code for the device */
@@ -87,6 +94,12 @@ struct wkr_function {
 	uint64_t handle;
 	uint32_t param_bytes;
 	struct wkr_printer *printer; /* its kernel's; NULL: it cannot print */
+	/* dormant.c */
+	_Atomic bool ready; /* what is above can be used; or error says why
+			     * it never can */
+	_Atomic bool waking;
+	CUresult error;
+	char *name; /* NULL: it never was dormant */
 };
 
 /* image.c */
@@ -134,7 +147,34 @@ void wkr_code_orphan(const void *hash);
  * two seconds after since_ns; UINT64_MAX: never just for that. */
 bool wkr_is_quiet(const struct wkr_client *but, uint64_t since_ns);
 
+/* dormant.c. Lane: make one that is loaded when it is wanted. */
+int wkr_dormant_module(struct wkr_client *client, uint64_t handle,
+		       const uint8_t *hash, uint64_t size, uint32_t kind,
+		       const void *options, size_t options_size);
+int wkr_dormant_function(struct wkr_module *module, uint64_t handle,
+			 const char *name);
+/* Gate: load it now. WKR_AGAIN: not now. */
+CUresult wkr_module_wake(struct wkr_module *module, uint64_t since_ns);
+/* Can it be used? WKR_AGAIN: not yet. The caller keeps it from ending. */
+CUresult wkr_function_want(struct wkr_function *function);
+/* Lane: the same for the function of a launch's head. */
+CUresult wkr_head_want(struct wkr_client *client, const void *head,
+		       size_t size);
+
 /* module.c */
+/* Gate: load it as mpsModuleLoad would; not in the table or list yet, or
+ * already. */
+CUresult wkr_module_read(struct wkr_module *module, struct wkr_image *image,
+			 uint32_t kind, const void *options,
+			 size_t options_size, uint64_t since_ns);
+/* Have its kernels variables that they write? Any thread. */
+bool wkr_module_has_state(const struct wkr_image *image, uint32_t kind);
+/* The loaded module, until unref; or NULL. */
+struct wkr_module *wkr_module_ref(struct wkr_client *client, uint64_t handle);
+void wkr_module_list(struct wkr_module *module);
+void wkr_module_free(struct wkr_module *module);
+/* function.c. Gate: the function of that name. */
+CUresult wkr_function_read(struct wkr_function *function);
 void wkr_module_unref(struct wkr_module *module);
 void wkr_modules_drop(struct wkr_client *client);
 /* Put a new object into the client's table, or say why not. An unload that is

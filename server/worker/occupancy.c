@@ -14,7 +14,9 @@ wkr_mpsOccupancyBlocks(struct wkr_call *call, uint64_t function,
 
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_ok(wkr.drv.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+	r = wkr_function_want(f);
+	if (r == CUDA_SUCCESS)
+		r = wkr_ok(wkr.drv.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 		&count, f->native, block_size, shared, flags));
 	if (blocks)
 		*blocks = count;
@@ -32,7 +34,9 @@ wkr_mpsOccupancyShared(struct wkr_call *call, uint64_t function, int32_t blocks,
 
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_ok(wkr.drv.cuOccupancyAvailableDynamicSMemPerBlock(
+	r = wkr_function_want(f);
+	if (r == CUDA_SUCCESS)
+		r = wkr_ok(wkr.drv.cuOccupancyAvailableDynamicSMemPerBlock(
 		&size, f->native, blocks, block_size));
 	if (shared)
 		*shared = size;
@@ -57,7 +61,9 @@ wkr_mpsOccupancyClusters(struct wkr_call *call, uint64_t function,
 	f = wkr_function_ref(call->client, function);
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_ok(wkr.drv.cuOccupancyMaxActiveClusters(&count, f->native,
+	r = wkr_function_want(f);
+	if (r == CUDA_SUCCESS)
+		r = wkr_ok(wkr.drv.cuOccupancyMaxActiveClusters(&count, f->native,
 							&launch.config));
 	if (clusters)
 		*clusters = count;

@@ -88,6 +88,8 @@ answer(struct wkr_client *client, const struct wkr_pending *p)
 			out[size] = (uint8_t)(seq >> 8 * size);
 	}
 	wkr_client_publish(client);
+	if (atomic_load(&client->retired) < p->seq)
+		wkr_keep_taint(client);
 	wkr_print_collect(client);
 	wkr_reply(client, p->seq, p->slot, CUDA_SUCCESS, out, size, true);
 }

@@ -125,3 +125,18 @@ wkr_ranges_cover(const struct wkr_ranges *ranges, uint64_t address,
 	}
 	return true;
 }
+
+bool
+wkr_ranges_touch_host(const struct wkr_ranges *ranges, uint64_t address,
+		      uint64_t size)
+{
+	for (uint32_t i = position(ranges, address); i < ranges->count; i++) {
+		const struct wkr_range *r = ranges->items[i];
+
+		if (r->base >= address && r->base - address >= size)
+			return false;
+		if (r->kind == WKR_HOST)
+			return true;
+	}
+	return false;
+}

@@ -55,6 +55,9 @@ struct wkr_range *wkr_ranges_find(const struct wkr_ranges *ranges,
 /* Do ranges cover [address, address + size), next to each other or one? */
 bool wkr_ranges_cover(const struct wkr_ranges *ranges, uint64_t address,
 		      uint64_t size);
+/* Is any of it memory that the host may write? */
+bool wkr_ranges_touch_host(const struct wkr_ranges *ranges, uint64_t address,
+			   uint64_t size);
 void wkr_ranges_remove(struct wkr_ranges *ranges, struct wkr_range *range);
 
 #endif

@@ -99,6 +99,7 @@ mark_destroyed(struct wkr_stream *s)
 	pthread_mutex_lock(&client->lock);
 	handle_remove(client->table, HANDLE_STREAM, s->handle);
 	pthread_mutex_unlock(&client->lock);
+	wkr_journal_drop(client, s->handle);
 	s->destroyed = true;
 	client->dying++;
 	if (s->group->legacy == s)
@@ -293,7 +294,10 @@ wkr_stream_begin(struct wkr_call *call, struct wkr_stream *s)
 	if (r != CUDA_SUCCESS)
 		return r;
 	wkr_stream_part(s);
-	return order(s);
+	r = order(s);
+	if (r == CUDA_SUCCESS)
+		wkr_keep_begin(call, call->again);
+	return r;
 }
 
 void
@@ -349,6 +353,16 @@ wkr_mpsStreamReached(struct wkr_call *call, uint64_t stream, uint64_t seq,
 	return wkr_defer_until(call, WKR_OF_STREAM, s, seq);
 }
 
+void
+wkr_knows(struct wkr_client *client)
+{
+	for (struct wkr_stream *s = client->streams; s; s = s->next)
+		if (!wkr_stream_is_idle(s)) {
+			wkr_keep_taint(client);
+			return;
+		}
+}
+
 CUresult
 wkr_mpsStreamQuery(struct wkr_call *call, uint64_t stream)
 {
@@ -372,6 +386,7 @@ wkr_mpsStreamQuery(struct wkr_call *call, uint64_t stream)
 		if (r != CUDA_SUCCESS)
 			return r;
 	}
+	wkr_knows(call->client);
 	return CUDA_SUCCESS;
 }
 

@@ -105,6 +105,9 @@ struct wkr_event {
 
 /* Are there more active streams than hardware queues? */
 bool wkr_is_crowded(void);
+/* A question of the client has been answered with yes: if other work is on its
+ * way, that counts as wkr_keep_taint() says. */
+void wkr_knows(struct wkr_client *client);
 /* Around every driver call that puts work on a stream. begin: 0, WKR_AGAIN
  * when the stream has no credit, or an error; nothing has happened unless it
  * is 0. */

@@ -121,7 +121,10 @@ create(struct wkr_client *client, const CUDA_RESOURCE_DESC *resource,
 	}
 	pthread_mutex_unlock(&client->lock);
 	r = wkr_ok(r);
-	if (r != CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS)
+		wkr_journal_fragile(client, object, "it has texture or surface "
+				    "objects");
+	else
 		free(t);
 	*out_object = object;
 	return r;
@@ -171,7 +174,10 @@ destroy(struct wkr_client *client, uint64_t object, bool surface)
 	if (t)
 		*link = t->next;
 	pthread_mutex_unlock(&client->lock);
-	return t ? end(t) : CUDA_ERROR_INVALID_VALUE;
+	if (!t)
+		return CUDA_ERROR_INVALID_VALUE;
+	wkr_journal_drop(client, object);
+	return end(t);
 }
 
 CUresult

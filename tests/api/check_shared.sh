@@ -65,8 +65,8 @@ row $? "but both were between start and end for $events ns"
 unset SOFTCUDA_THREADS
 export CUDA_MPS_PIPE_DIRECTORY="$work/socket.assert"
 got=$("$bin/mpsrun" --driver=soft "$build/tests/assert" 2>"$work/err")
-[ "$got" = 710 ] && grep -q 'the GPU worker is lost (error 710)' "$work/err"
-row $? "a failed assertion gives $got and says that the worker is lost"
+[ "$got" = 710 ] && grep -q 'is lost (error 710): a kernel of this program has faulted' "$work/err"
+row $? "a failed assertion gives $got and says whose fault it was"
 grep -q 'assert.cu:.*Assertion .n > 5' "$CUDA_MPS_PIPE_DIRECTORY/mpsd.log"
 row $? "its text is in the broker's log"
 "$bin/mpsrun" --driver=soft "$build/examples/vecadd" >"$work/out" 2>&1

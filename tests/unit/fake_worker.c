@@ -19,12 +19,12 @@
 /* What it must give back when the client is gone. */
 static struct {
 	uint64_t client;
-	int fds[3];
+	int fds[4];
 } clients[CLIENTS];
 
 static uint64_t later[LATER];           /* frees to answer some time */
 static unsigned int nlater, nimages;
-static bool slow_free;
+static bool slow_free, no_resume;
 
 static void
 done(uint64_t id, uint32_t status, const char *message, int fd)
@@ -114,6 +114,11 @@ chunk(const Mps__Control *message, int nfds)
 	const Mps__WorkerChunk *m = message->worker_chunk;
 	int fd;
 
+	if (m->import) {
+		done(message->id, nfds == 1 ? 0 : 1, "", -1);
+		return;
+	}
+
 	switch (m->size) {
 	case FAKE_CHUNK_NO_MEMORY:
 		done(message->id, 2, "no memory", -1);
@@ -156,17 +161,17 @@ static void
 client(const Mps__Control *message, int *fds, int nfds)
 {
 	for (int i = 0; i < CLIENTS; i++) {
-		if (clients[i].client || nfds != 3)
+		if (clients[i].client || nfds != 4)
 			continue;
 		clients[i].client = message->worker_client->client;
-		for (int k = 0; k < 3; k++) {
+		for (int k = 0; k < 4; k++) {
 			clients[i].fds[k] = fds[k];
 			fds[k] = -1;
 		}
 		done(message->id, 0, "", -1);
 		return;
 	}
-	done(message->id, 1, "three descriptors, please", -1);
+	done(message->id, 1, "four descriptors, please", -1);
 }
 
 static void
@@ -177,7 +182,7 @@ gone(const Mps__Control *message)
 	for (int i = 0; i < CLIENTS; i++) {
 		if (clients[i].client != message->worker_client_gone->client)
 			continue;
-		for (int k = 0; k < 3; k++)
+		for (int k = 0; k < 4; k++)
 			close(clients[i].fds[k]);
 		clients[i].client = 0;
 		status = 0;
@@ -227,6 +232,13 @@ answer(const Mps__Control *message, int *fds, int nfds)
 	case MPS__CONTROL__BODY_WORKER_CHUNK:
 		chunk(message, nfds);
 		break;
+	case MPS__CONTROL__BODY_WORKER_RESUME:
+		if (no_resume)
+			done(message->id, 719, "it has a journal in German",
+			     -1);
+		else
+			done(message->id, 0, "", -1);
+		break;
 	case MPS__CONTROL__BODY_WORKER_MAPPING:
 	case MPS__CONTROL__BODY_WORKER_ACCESS:
 	case MPS__CONTROL__BODY_WORKER_ARRAY:
@@ -270,6 +282,7 @@ fake_worker_main(void)
 	if (fake && !strcmp(fake, "dies"))
 		return 3;
 	slow_free = fake && !strcmp(fake, "slowfree");
+	no_resume = fake && !strcmp(fake, "noresume");
 	if (fake && !strcmp(fake, "nodevice")) {
 		ready(100, "no device is there");
 		return 1;

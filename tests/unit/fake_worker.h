@@ -29,7 +29,8 @@
 
 /*
  * MPSSHIM_FAKE: "nodevice" reports status 100 at start, "dies" ends at once;
- * "slowfree" answers frees only when asked for figures.
+ * "slowfree" answers frees only when asked for figures. "noresume"
+ * takes nobody over.
  */
 int fake_worker_main(void);
 

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/broker/move.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/log.h"
+#include "server/broker/client.h"
+
+void
+brk_move_wait(struct brk_client *client, bool redo)
+{
+	client->redo |= redo;
+	brk_client_later(client);
+}
+
+bool
+brk_move_is_on(const struct brk_client *client)
+{
+	struct brk_session *session;
+
+	LIST_FOREACH(session, &client->sessions, link)
+		if (session->state == SESSION_MOVING ||
+		    session->state == SESSION_RESTORING)
+			return true;
+	return false;
+}
+
+bool
+brk_move_is_awaited(const struct brk_device *device)
+{
+	struct brk_client *client;
+	struct brk_session *session;
+
+	LIST_FOREACH(client, &device->broker->clients, link)
+		LIST_FOREACH(session, &client->sessions, link)
+			if (session->device == device &&
+			    session->state == SESSION_MOVING &&
+			    client->state == CLIENT_LIVE)
+				return true;
+	return false;
+}
+
+/* ---- what it had, to the next worker --------------------------------------*/
+
+static void ask_resume(struct brk_session *session);
+
+/* One question less; behind the last one the worker may go on with it. */
+static void
+part_done(struct brk_session *session, const struct brk_result *result,
+	  const char *what)
+{
+	session->parts--;
+	if (session->state != SESSION_RESTORING)
+		return;         /* that worker is lost, too */
+	if (result->status && !*session->failed)
+		snprintf(session->failed, sizeof(session->failed),
+			 "%s: %.100s (%u)", what, result->message,
+			 result->status);
+	if (!session->parts)
+		ask_resume(session);
+}
+
+static void
+handed(struct brk_request *request, struct brk_result *result)
+{
+	part_done(brk_of(request, struct brk_session, hand), result,
+		  "the next worker does not take it");
+}
+
+static void
+block_again(struct brk_request *request, struct brk_result *result)
+{
+	struct brk_block *block = brk_of(request, struct brk_block, request);
+	struct brk_client *client = request->client;
+	struct brk_session *session;
+	struct brk_worker *worker;
+
+	session = brk_session_find(client, block->spec.device);
+	worker = session->device->worker;
+	if (!result->status && block->open && !block->opened &&
+	    session->state == SESSION_RESTORING) {
+		block->opened = true;
+		brk_vault_ask_access(client, worker, block, block_again);
+		return;
+	}
+	part_done(session, result, "its memory cannot be mapped again");
+}
+
+struct image_part {
+	struct brk_request request;
+	struct brk_image *image;        /* the client keeps it */
+	struct brk_session *session;
+};
+
+static void
+image_again(struct brk_request *request, struct brk_result *result)
+{
+	struct image_part *part = brk_of(request, struct image_part, request);
+	struct brk_session *session = part->session;
+
+	/* What cannot be remembered is given once more, later. */
+	if (!result->status && session->state == SESSION_RESTORING)
+		brk_image_learned(part->image, session->device->worker);
+	free(part);
+	part_done(session, result, "its code cannot be mapped again");
+}
+
+static void
+give_images(struct brk_session *session)
+{
+	struct brk_worker *worker = session->device->worker;
+	struct brk_images *images = &session->client->images;
+
+	for (unsigned int i = 0; i < images->nused; i++) {
+		struct image_part *part;
+
+		if (brk_image_known(images->used[i], worker))
+			continue;
+		part = calloc(1, sizeof(*part));
+		if (!part) {
+			snprintf(session->failed, sizeof(session->failed),
+				 "the broker is out of memory");
+			return;
+		}
+		part->image = images->used[i];
+		part->session = session;
+		part->request = (struct brk_request){
+			.client = session->client, .answered = image_again,
+		};
+		session->parts++;
+		brk_image_give(worker, &part->request, part->image);
+	}
+}
+
+/* Mappings after all memory that they can be of. */
+static void
+give_blocks(struct brk_session *session, bool mappings)
+{
+	struct brk_client *client = session->client;
+	struct brk_worker *worker = session->device->worker;
+	struct brk_block *block;
+
+	LIST_FOREACH(block, &client->vault.blocks, link) {
+		if (block->spec.device != session->device->ordinal ||
+		    (block->spec.what == BLOCK_MAPPING) != mappings)
+			continue;
+		block->generation = worker->generation;
+		if (block->state != BLOCK_LIVE)
+			continue;       /* offered: the client's turn */
+		block->opened = false;
+		session->parts++;
+		brk_vault_ask_again(client, worker, block, block_again);
+	}
+}
+
+static void
+restore(struct brk_session *session)
+{
+	session->state = SESSION_RESTORING;
+	*session->failed = 0;
+	/* Nothing is answered before all is asked. */
+	session->parts = 1;
+	brk_session_hand(session, true, handed);
+	give_blocks(session, false);
+	give_blocks(session, true);
+	give_images(session);
+}
+
+/* ---- the end of it --------------------------------------------------------*/
+
+static void
+go_on(struct brk_client *client)
+{
+	if (!brk_move_is_on(client))
+		brk_client_go_on(client);
+}
+
+static void
+resumed(struct brk_request *request, struct brk_result *result)
+{
+	struct brk_session *session = brk_of(request, struct brk_session,
+					     hand);
+	struct brk_client *client = session->client;
+
+	if (session->state != SESSION_RESTORING)
+		return;
+	if (result->status || client->state != CLIENT_LIVE) {
+		brk_session_die(session, BRK_LAUNCH_FAILED, result->message);
+	} else {
+		session->state = SESSION_LIVE;
+		session->device->moved_clients++;
+		log_line(LOG_INFO, "client %llu (pid %d) goes on in worker %d",
+			 (unsigned long long)client->id, (int)client->pid,
+			 (int)session->device->worker->pid);
+		brk_session_wake(session);
+	}
+	go_on(client);
+}
+
+static void
+ask_resume(struct brk_session *session)
+{
+	Mps__WorkerResume body = MPS__WORKER_RESUME__INIT;
+	Mps__Control message = MPS__CONTROL__INIT;
+
+	/* An ended one: the worker knows, and drops what it was given. */
+	if (session->client->state != CLIENT_LIVE)
+		return;
+	if (*session->failed) {
+		brk_session_die(session, BRK_LAUNCH_FAILED, session->failed);
+		brk_session_forget(session);
+		go_on(session->client);
+		return;
+	}
+	body.client = session->client->id;
+	message.body_case = MPS__CONTROL__BODY_WORKER_RESUME;
+	message.worker_resume = &body;
+	session->hand = (struct brk_request){
+		.client = session->client, .answered = resumed,
+	};
+	brk_worker_ask(session->device->worker, &session->hand, &message, NULL,
+		       0);
+}
+
+void
+brk_move_start(struct brk_device *device)
+{
+	struct brk_client *client;
+	struct brk_session *session;
+
+	LIST_FOREACH(client, &device->broker->clients, link)
+		LIST_FOREACH(session, &client->sessions, link)
+			if (session->device == device &&
+			    session->state == SESSION_MOVING &&
+			    client->state == CLIENT_LIVE)
+				restore(session);
+}
+
+void
+brk_move_fail(struct brk_device *device, uint32_t status, const char *message)
+{
+	struct brk_client *client;
+	struct brk_session *session;
+
+	LIST_FOREACH(client, &device->broker->clients, link) {
+		bool any = false;
+
+		LIST_FOREACH(session, &client->sessions, link) {
+			if (session->device != device ||
+			    session->state != SESSION_MOVING)
+				continue;
+			brk_session_die(session, status, message);
+			any = true;
+		}
+		if (any)
+			go_on(client);
+	}
+}

@@ -68,3 +68,17 @@ $(T)/check_attach: $(addprefix $(OBJ)/tests/,hostile/check_attach.o \
 		-lm -lrt -lpthread
 EXTRA_TESTS += $(T)/check_attach
 CHECK_PROGRAMS += $(T)/check_attach
+
+# Clients on strings, and who pulls them while workers end.
+$(T)/puppet: tests/hostile/puppet.c $(LINKS)
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 $(WARN) $(if $(WERROR),-Werror) -isystem $(CUDA)/include \
+		-o $@ $< -L$(LIB)/mpsshim -lcuda
+EXTRA_TESTS += $(T)/puppet
+$(T)/faults: tests/hostile/faults.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 $(WARN) $(if $(WERROR),-Werror) -o $@ $<
+EXTRA_TESTS += $(T)/faults
+CHECK_PROGRAMS += tests/hostile/check_faults.sh

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers end, by a client's fault or by SIGKILL, and their other clients
+ * (tests/hostile/puppet.c) go on with their data, or hear what they lost.
+ *
+ *     faults BIN PUPPET [ROUNDS]
+ *
+ * BIN has mpsrun and mpsctl. Runs on whatever driver MPSSHIM_DRIVER names.
+ * One line a row; the last one is "N passed, N failed, N skipped".
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PUPPETS 8
+#define ANSWER_MS 60000
+
+struct puppet {
+	pid_t pid;
+	int to, from;
+	char said[2048];        /* answer to the last command */
+	char errors[128];       /* file */
+};
+
+static const char *bin, *program;
+static char folder[64], dir[96];
+static struct puppet puppets[PUPPETS];
+static unsigned brokers, passed, failed;
+static bool row_failed;
+
+static double
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void
+nap(double ms)
+{
+	usleep((useconds_t)(ms * 1000));
+}
+
+static void __attribute__((format(printf, 1, 2)))
+complain(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fputs("        ", stdout);
+	vprintf(format, args);
+	putchar('\n');
+	va_end(args);
+	row_failed = true;
+}
+
+/* ---- puppets ---- */
+
+static void
+start(struct puppet *p)
+{
+	char path[4096];
+	int to[2], from[2], err;
+
+	snprintf(path, sizeof(path), "%s/mpsrun", bin);
+	snprintf(p->errors, sizeof(p->errors), "%s/errors.%d", folder,
+		 (int)(p - puppets));
+	if (pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
+		exit(2);
+	p->pid = fork();
+	if (p->pid == 0) {
+		err = open(p->errors, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		dup2(to[0], 0);
+		dup2(from[1], 1);
+		dup2(err, 2);
+		execl(path, path, program, (char *)NULL);
+		_exit(127);
+	}
+	close(to[0]);
+	close(from[1]);
+	p->to = to[1];
+	p->from = from[0];
+}
+
+static void
+tell(struct puppet *p, const char *command)
+{
+	dprintf(p->to, "%s\n", command);
+}
+
+/* One line, without its end. */
+static const char *
+hear(struct puppet *p)
+{
+	double end = now_ms() + ANSWER_MS;
+	size_t n = 0;
+
+	while (n + 1 < sizeof(p->said)) {
+		struct pollfd f = { .fd = p->from, .events = POLLIN };
+
+		if (poll(&f, 1, (int)(end - now_ms())) <= 0 ||
+		    read(p->from, p->said + n, 1) != 1) {
+			snprintf(p->said, sizeof(p->said), "no answer");
+			return p->said;
+		}
+		if (p->said[n] == '\n')
+			break;
+		n++;
+	}
+	p->said[n] = 0;
+	return p->said;
+}
+
+static const char *
+ask(struct puppet *p, const char *command)
+{
+	tell(p, command);
+	return hear(p);
+}
+
+static bool
+says(const char *answer, const char *begin)
+{
+	return !strncmp(answer, begin, strlen(begin));
+}
+
+static void
+expect(struct puppet *p, const char *command, const char *begin)
+{
+	if (!says(ask(p, command), begin))
+		complain("puppet %d: %s: \"%s\", not \"%s\"",
+			 (int)(p - puppets), command, p->said, begin);
+}
+
+static void
+end(struct puppet *p)
+{
+	if (p->pid <= 0)
+		return;
+	close(p->to);
+	close(p->from);
+	kill(p->pid, SIGKILL);
+	waitpid(p->pid, NULL, 0);
+	p->pid = 0;
+}
+
+static const char *
+read_file(const char *path)
+{
+	static char text[1 << 18];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	if (fd >= 0)
+		close(fd);
+	return text;
+}
+
+static void
+expect_quiet(struct puppet *p)
+{
+	const char *text = read_file(p->errors);
+
+	if (*text)
+		complain("puppet %d wrote: %s", (int)(p - puppets), text);
+}
+
+static void
+expect_error(struct puppet *p, const char *part)
+{
+	const char *text = read_file(p->errors), *first = strchr(text, '\n');
+
+	if (!strstr(text, part) || !first || first[1])
+		complain("puppet %d wrote \"%s\", not one line with \"%s\"",
+			 (int)(p - puppets), text, part);
+}
+
+static void
+expect_log(const char *part)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/mpsd.log", dir);
+	if (!strstr(read_file(path), part))
+		complain("the log has no \"%s\"", part);
+}
+
+/* ---- broker ---- */
+
+static void
+fresh(void)
+{
+	snprintf(dir, sizeof(dir), "%s/%u", folder, ++brokers);
+	setenv("CUDA_MPS_PIPE_DIRECTORY", dir, 1);
+}
+
+static const char *
+status(void)
+{
+	static char text[1 << 18];
+	char command[4096];
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(command, sizeof(command),
+		 "timeout 20 %s/mpsctl status --json", bin);
+	f = popen(command, "r");
+	if (f) {
+		n = fread(text, 1, sizeof(text) - 1, f);
+		pclose(f);
+	}
+	text[n] = 0;
+	return text;
+}
+
+/* The number behind the first such key at or behind `from`; -1: none. */
+static long
+number(const char *text, const char *from, const char *key)
+{
+	char quoted[64];
+	const char *at = strstr(text, from);
+
+	snprintf(quoted, sizeof(quoted), "\"%s\":", key);
+	at = at ? strstr(at, quoted) : NULL;
+	return at ? strtol(at + strlen(quoted), NULL, 10) : -1;
+}
+
+static pid_t
+worker(void)
+{
+	for (int i = 0; i < 400; i++) {
+		long pid = number(status(), "\"workers\"", "pid");
+
+		if (pid > 0)
+			return (pid_t)pid;
+		nap(25);
+	}
+	complain("no worker");
+	return 0;
+}
+
+static void
+kill_worker(void)
+{
+	pid_t pid = worker();
+
+	if (pid > 0)
+		kill(pid, SIGKILL);
+}
+
+static void
+quit(void)
+{
+	char command[4096];
+
+	for (int i = 0; i < PUPPETS; i++)
+		end(&puppets[i]);
+	snprintf(command, sizeof(command),
+		 "timeout 20 %s/mpsctl quit --force >/dev/null 2>&1", bin);
+	if (system(command) < 0)
+		complain("no shell");
+}
+
+static void
+make(int from, int to)
+{
+	for (int i = from; i < to; i++)
+		start(&puppets[i]);
+	for (int i = from; i < to; i++)
+		tell(&puppets[i], "make");
+	for (int i = from; i < to; i++)
+		if (!says(hear(&puppets[i]), "ok"))
+			complain("puppet %d: make: %s", i, puppets[i].said);
+}
+
+static void
+row(const char *name, void (*body)(unsigned rounds), unsigned rounds)
+{
+	double begin = now_ms();
+	char path[128];
+
+	fresh();
+	row_failed = false;
+	body(rounds);
+	quit();
+	printf("%s  %s (%.0f ms)\n", row_failed ? "FAIL" : "ok  ", name,
+	       now_ms() - begin);
+	if (row_failed) {
+		snprintf(path, sizeof(path), "%s/mpsd.log", dir);
+		printf("%s", read_file(path));
+	}
+	fflush(stdout);
+	passed += !row_failed;
+	failed += row_failed;
+}
+
+/* ---- rows ---- */
+
+/* Memory of every kind, streams, events, code and graphs are there after the
+ * fault of another client, whoever called the driver meanwhile or not. */
+static void
+neighbours_go_on(unsigned rounds)
+{
+	double begin, worst = 0, sum = 0;
+	long descriptors = 0;
+
+	make(0, 2);
+	for (unsigned n = 0; n < rounds && !row_failed; n++) {
+		make(2, 3);
+		/* One asks at once, the other only later. */
+		tell(&puppets[2], "wild");
+		begin = now_ms();
+		nap(n % 5);
+		expect(&puppets[0], "wait", "ok");
+		begin = now_ms() - begin;
+		if (!says(hear(&puppets[2]), "700"))
+			complain("a wild write gives %s", puppets[2].said);
+		expect(&puppets[2], "wait", "700");
+		expect(&puppets[0], "check", "ok");
+		expect(&puppets[1], "check", "ok");
+		expect_error(&puppets[2], "a kernel of this program has "
+			     "faulted");
+		end(&puppets[2]);
+		sum += begin;
+		worst = begin > worst ? begin : worst;
+		if (n == 0)
+			descriptors = number(status(), "", "broker_descriptors");
+	}
+	expect_quiet(&puppets[0]);
+	expect_quiet(&puppets[1]);
+	nap(200);
+	if (number(status(), "", "broker_descriptors") > descriptors)
+		complain("%ld descriptors, then %ld", descriptors,
+			 number(status(), "", "broker_descriptors"));
+	if (number(status(), "", "moved") < (long)rounds * 2)
+		complain("%ld moves", number(status(), "", "moved"));
+	expect_log("CUDA_ERROR_ILLEGAL_ADDRESS (700), by client");
+	printf("        from the fault to a neighbour's next answer: %.0f ms, "
+	       "at most %.0f\n", sum / rounds, worst);
+}
+
+static void
+who_was_busy_hears_so(unsigned rounds)
+{
+	(void)rounds;
+	make(0, 3);
+	expect(&puppets[1], "hold", "ok");
+	/* Two had kernels on the device: nobody knows whose it was. */
+	if (!says(ask(&puppets[2], "wild"), "719"))
+		complain("one of two gets %s", puppets[2].said);
+	expect(&puppets[1], "wait", "719");
+	expect(&puppets[1], "check", "719");
+	expect(&puppets[0], "check", "ok");
+	expect_error(&puppets[1], "it had work on the device");
+	expect_quiet(&puppets[0]);
+	expect_log("one of clients");
+}
+
+static void
+reset_is_as_natively(unsigned rounds)
+{
+	(void)rounds;
+	make(0, 2);
+	expect(&puppets[1], "wild", "700");
+	/* It says yes, and the process has no context again (measured). */
+	if (!says(ask(&puppets[1], "reset"), "reset 0, use 7"))
+		complain("%s", puppets[1].said);
+	expect(&puppets[0], "check", "ok");
+}
+
+static void
+killed_worker_costs_only_the_busy(unsigned rounds)
+{
+	(void)rounds;
+	make(0, 3);
+	expect(&puppets[1], "hold", "ok");
+	kill_worker();
+	expect(&puppets[0], "check", "ok");
+	expect(&puppets[1], "wait", "719");
+	expect(&puppets[2], "check", "ok");
+	expect_error(&puppets[1], "when the worker ended");
+	/* Once more, and nobody is busy. */
+	kill_worker();
+	expect(&puppets[2], "check", "ok");
+	expect(&puppets[0], "check", "ok");
+	expect_quiet(&puppets[0]);
+	expect_quiet(&puppets[2]);
+}
+
+/* At random moments; copies from the host and fills are done again, and
+ * whatever else is lost says so. */
+static void
+killed_at_any_moment(unsigned rounds)
+{
+	unsigned lost = 0;
+
+	for (unsigned n = 0; n < rounds && !row_failed; n++) {
+		fresh();
+		make(0, 3);
+		/* Two each: the third in a minute would be the last. */
+		for (int k = 0; k < 2; k++) {
+			pid_t pid = worker();
+
+			tell(&puppets[0], "work 400");
+			tell(&puppets[1], "kernels 3000");
+			nap((double)(random() % 100));
+			kill(pid, SIGKILL);
+			if (!says(hear(&puppets[0]), "ok"))
+				complain("copies and fills: %s",
+					 puppets[0].said);
+			expect(&puppets[0], "check", "ok");
+			expect(&puppets[2], "check", "ok");
+			if (says(hear(&puppets[1]), "719")) {
+				lost++;
+				expect_error(&puppets[1], "when the worker "
+					     "ended");
+				end(&puppets[1]);
+				make(1, 2);
+			} else if (!says(puppets[1].said, "ok")) {
+				complain("kernels: %s", puppets[1].said);
+			}
+			expect(&puppets[1], "check", "ok");
+		}
+		expect_quiet(&puppets[0]);
+		expect_quiet(&puppets[2]);
+		if (!row_failed)
+			quit();
+	}
+	printf("        of %u clients busy with kernels %u lost them\n",
+	       2 * rounds, lost);
+}
+
+static void
+what_cannot_be_kept_is_said(unsigned rounds)
+{
+	static const struct {
+		const char *command, *reason;
+	} cases[] = {
+		{ "state", "its code has variables on the device" },
+		{ "address", "it has the address of a variable" },
+		{ "array", "it has arrays" },
+	};
+
+	(void)rounds;
+	make(0, 5);
+	for (int i = 0; i < 3; i++)
+		expect(&puppets[i], cases[i].command, "ok");
+	expect(&puppets[4], "wild", "700");
+	expect(&puppets[3], "check", "ok");
+	for (int i = 0; i < 3; i++) {
+		expect(&puppets[i], "wait", "719");
+		expect_error(&puppets[i], cases[i].reason);
+	}
+	expect_quiet(&puppets[3]);
+}
+
+static void
+three_ends_in_a_minute_are_enough(unsigned rounds)
+{
+	(void)rounds;
+	make(0, 1);
+	for (int i = 0; i < 3; i++) {
+		kill_worker();
+		if (i < 2)
+			expect(&puppets[0], "check", "ok");
+	}
+	if (says(ask(&puppets[0], "wait"), "ok"))
+		complain("the device is still there");
+	expect_log("device 0 is lost: 3 workers ended within a minute");
+	expect_error(&puppets[0], "the worker of device 0 ended");
+}
+
+int
+main(int argc, char **argv)
+{
+	unsigned rounds = argc > 3 ? (unsigned)atoi(argv[3]) : 10;
+
+	if (argc < 3)
+		return 2;
+	bin = argv[1];
+	program = argv[2];
+	signal(SIGPIPE, SIG_IGN);
+	srandom((unsigned)time(NULL));
+	snprintf(folder, sizeof(folder), "/tmp/mpsshim-faults.XXXXXX");
+	if (!mkdtemp(folder))
+		return 2;
+	row("neighbours of a fault go on with their data", neighbours_go_on,
+	    rounds);
+	row("who was busy at a fault hears so", who_was_busy_hears_so, 1);
+	row("a reset after a fault is as natively", reset_is_as_natively, 1);
+	row("a killed worker costs only the busy",
+	    killed_worker_costs_only_the_busy, 1);
+	row("a worker may be killed at any moment", killed_at_any_moment,
+	    (rounds + 3) / 4);
+	row("what cannot be kept is said", what_cannot_be_kept_is_said, 1);
+	row("three ends in a minute are enough",
+	    three_ends_in_a_minute_are_enough, 1);
+	if (!failed) {
+		char command[128];
+
+		snprintf(command, sizeof(command), "rm -rf %s", folder);
+		if (system(command) != 0)
+			failed++;
+	}
+	printf("%u passed, %u failed, 0 skipped\n", passed, failed);
+	return failed != 0;
+}

@@ -388,6 +388,7 @@ shim_chan_launch(struct shim_chan *chan, const struct launch_head *head,
 	begin = data_put_launch(params, params_size, attrs_size, head);
 	frame.lane = LANE_ORDERED;
 	frame.wait = NULL;
+	frame.reply = NULL;
 	frame.nparts = 1;
 	frame.size = (uint32_t)(params + params_size - begin);
 	frame.part[0] = (struct iovec){ begin, frame.size };

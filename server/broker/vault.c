@@ -265,12 +265,10 @@ brk_vault_ask(struct brk_client *client, struct brk_worker *worker,
 
 static void
 ask_chunk(struct brk_client *client, struct brk_worker *worker,
-	  struct brk_block *block, bool import)
+	  struct brk_block *block, bool again)
 {
 	Mps__WorkerChunk body = MPS__WORKER_CHUNK__INIT;
 	Mps__Control message = MPS__CONTROL__INIT;
-
-	body.import = import;
 
 	body.client = client->id;
 	body.chunk = block->id;
@@ -280,7 +278,7 @@ ask_chunk(struct brk_client *client, struct brk_worker *worker,
 	body.import = block->fd >= 0;
 	message.body_case = MPS__CONTROL__BODY_WORKER_CHUNK;
 	message.worker_chunk = &body;
-	if (import)
+	if (again)
 		brk_worker_ask(worker, &block->request, &message, &block->fd,
 			       1);
 	else

@@ -254,6 +254,6 @@ row 'RLIMIT_FSIZE 0, broker there' file_size_works
 fresh
 row 'RLIMIT_FSIZE 0, broker started' file_size
 fresh
-row 'RLIMIT_NOFILE 17, broker started' limited -n 17
+row 'RLIMIT_NOFILE 20, broker started' limited -n 20
 row 'the broker still serves' "$mpsrun" "$guest" run
 finish_rows

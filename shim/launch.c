@@ -212,10 +212,18 @@ fill_block(const struct shim_launch *launch, void **params, void **extra,
 	   uint8_t *block)
 {
 	const struct function_info *info = launch->function->info;
+	const void *data;
+	size_t size = 0;
+	CUresult r = CUDA_SUCCESS;
 
-	/* With both, the list counts. */
-	return params == NULL && extra != NULL ?
-	       copy_extra(info, extra, block) : gather(info, params, block);
+	if (params == NULL && extra != NULL)
+		return copy_extra(info, extra, block);
+	/* Not both; but a buffer without a size is none. */
+	if (extra != NULL)
+		r = read_extra(extra, &data, &size);
+	if (size > 0)
+		r = CUDA_ERROR_INVALID_VALUE;
+	return r != CUDA_SUCCESS ? r : gather(info, params, block);
 }
 
 CUresult

@@ -99,13 +99,14 @@ shim_copy_foreign(struct shim_stream *stream, uint64_t dst, uint64_t src,
 
 /* ---- entry points ------------------------------------------------------- */
 
-/* The pointers say it all, but the contexts must be. */
+/* The pointers say it all, but contexts must be. Two that are not named are
+ * the current one. */
 static CUresult
 check_contexts(CUcontext dst, CUcontext src)
 {
 	struct shim_context *found;
-	CUresult r = dst && src ? shim_ctx_find(dst, &found) :
-				  CUDA_ERROR_INVALID_CONTEXT;
+	CUresult r = !dst == !src ? shim_ctx_find(dst, &found) :
+				    CUDA_ERROR_INVALID_CONTEXT;
 
 	return r != CUDA_SUCCESS ? r : shim_ctx_find(src, &found);
 }

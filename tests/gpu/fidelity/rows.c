@@ -269,10 +269,21 @@ row_after_sync(void)
 CUcontext
 row_context(void)
 {
+	__typeof__(&cuDevicePrimaryCtxRetain) retain =
+		row_find("cuDevicePrimaryCtxRetain");
 	CUcontext ctx;
+	CUresult r;
 
 	OK(cuInit, 0);
-	OK(cuDevicePrimaryCtxRetain, &ctx, 0);
+	/* Under mpsrun the group before may have lost the worker, and another
+	 * is being started. */
+	for (int i = 0; i < 100; i++) {
+		r = retain(&ctx, 0);
+		if (r != CUDA_ERROR_SYSTEM_NOT_READY)
+			break;
+		usleep(100000);
+	}
+	row_need("cuDevicePrimaryCtxRetain", __LINE__, r);
 	OK(cuCtxSetCurrent, ctx);
 	row.after = row_after_sync;
 	return ctx;

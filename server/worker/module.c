@@ -455,6 +455,10 @@ read_load(const struct wkr_client *client, uint32_t kind, const void *options,
 	l->wrapper = (kind & ~MODULE_ALONE) == MODULE_FATBINS;
 	if (r == CUDA_SUCCESS)
 		r = look(l->image, l->wrapper);
+	/* As the driver answers, most times: at a third such load driver
+	 * 580.159 ended the process. */
+	if (r == CUDA_SUCCESS && l->image->traits.untargeted)
+		return CUDA_ERROR_INVALID_PTX;
 	if (r == CUDA_SUCCESS && l->image->traits.managed) {
 		log_line(LOG_WARN, "client %llu (pid %d): an image with managed "
 			 "variables is refused",

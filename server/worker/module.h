@@ -16,6 +16,7 @@ struct wkr_traits {
 	bool variables; /* has some, of whatever sort */
 	bool prints;    /* refers to vprintf */
 	bool managed;   /* has managed variables, which the host cannot reach */
+	bool untargeted; /* is PTX that says for no architecture what it is */
 };
 /* Of what cannot be looked into. */
 #define WKR_TRAITS_UNKNOWN \

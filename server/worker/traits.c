@@ -342,11 +342,14 @@ look_at_text(const char *text, size_t size, struct wkr_traits *traits)
 {
 	unsigned budget = PTX_NAMES_MAX;
 	struct span w, before = {"", 0};
+	bool version = false, target = false;
 	size_t at = 0;
 
 	size = strnlen(text, size);
 	while ((w = next_word(text, size, &at)).size) {
 		look_at_word(w, traits);
+		version |= equals(w, ".version");
+		target |= equals(w, ".target");
 		/* .ptr .global says of a parameter where it points. */
 		if ((equals(w, ".global") || equals(w, ".const")) &&
 		    !equals(before, ".ptr")) {
@@ -356,6 +359,7 @@ look_at_text(const char *text, size_t size, struct wkr_traits *traits)
 		}
 		before = w;
 	}
+	traits->untargeted |= version && !target;
 }
 
 /* ---- images */

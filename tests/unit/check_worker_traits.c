@@ -84,6 +84,17 @@ START_TEST(strings_and_tables_of_the_compiler_are_shared)
 }
 END_TEST
 
+START_TEST(code_for_no_architecture_is_told)
+{
+	ck_assert(of_text(".version 7.0\n").untargeted);
+	ck_assert(of_text("/* .target sm_70 */ .version 7.0\n").untargeted);
+	ck_assert(!of_text(HEAD ".entry f() { ret; }").untargeted);
+	/* The driver has another answer for what is no PTX at all. */
+	ck_assert(!of_text("junk").untargeted);
+	ck_assert(!of_text("").untargeted);
+}
+END_TEST
+
 START_TEST(what_others_define_or_bind_is_not_shared)
 {
 	ck_assert(!shares(HEAD ".extern .global .align 4 .u32 count;\n"));
@@ -372,6 +383,7 @@ SUITE("worker_traits", code_without_variables_is_shared,
       a_variable_that_a_kernel_uses_is_not_shared,
       a_variable_that_nobody_uses_is_shared,
       strings_and_tables_of_the_compiler_are_shared,
+      code_for_no_architecture_is_told,
       what_others_define_or_bind_is_not_shared,
       text_says_that_it_prints_or_is_managed,
       more_variables_than_are_looked_up_are_not_shared,

@@ -19,6 +19,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "proto/settings.h"
 #include "proto/sock.h"
 #include "shim/start.h"
 
@@ -214,6 +215,36 @@ check_driver(const Mps__HelloReply *reply)
 		     reply->driver, asked);
 }
 
+static bool
+is_told(const Mps__HelloReply *reply, const char *entry)
+{
+	for (size_t i = 0; i < reply->n_settings; i++)
+		if (!strcmp(reply->settings[i], entry))
+			return true;
+	return false;
+}
+
+/* One line for all that is set now and was not, or otherwise, when the broker
+ * started. */
+static void
+warn_of_settings(const Mps__HelloReply *reply)
+{
+	char line[1024] = "";
+
+	for (char **e = environ; *e; e++) {
+		size_t used = strlen(line);
+
+		if (settings_of_start(*e, reply->software) &&
+		    !is_told(reply, *e))
+			snprintf(line + used, sizeof(line) - used, "%s%.200s",
+				 used ? ", " : "", *e);
+	}
+	if (*line)
+		fprintf(stderr, "mpsrun: %s: without effect, the broker that "
+			"runs was started otherwise (mpsctl quit ends it)\n",
+			line);
+}
+
 static void
 describe(int fd, const Mps__HelloReply *reply, const struct places *places)
 {
@@ -278,6 +309,7 @@ reach_broker(bool verbose, const struct places *places)
 	if (answer->hello_reply->status)
 		fail("the broker refuses: %s", answer->hello_reply->message);
 	check_driver(answer->hello_reply);
+	warn_of_settings(answer->hello_reply);
 	if (verbose)
 		describe(fd, answer->hello_reply, places);
 	mps__control__free_unpacked(answer, NULL);
@@ -331,10 +363,13 @@ main(int argc, char **argv)
 	struct places places;
 	bool verbose = false;
 	int command, error;
+	char why[256];
 
 	fill_standard_descriptors();
 	command = parse(argc, argv, &verbose);
 	log_init("mpsrun", LOG_ERROR);
+	if (!settings_good(SETTINGS_SHIM | SETTINGS_BROKER, why, sizeof(why)))
+		fail("%s", why);
 	find_places(&places);
 	if (reach_broker(verbose, &places))
 		set_environment(&places);

@@ -15,6 +15,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "proto/settings.h"
 #include "proto/sock.h"
 #include "shim/control.h"
 #include "shim/start.h"
@@ -37,19 +38,13 @@ read_perf(const char *spec)
 
 	while (spec && *spec) {
 		size_t size = strcspn(spec, ",");
-		bool known = false;
 
 		for (unsigned i = 0;
 		     i < sizeof(perf_names) / sizeof(*perf_names); i++) {
 			if (strlen(perf_names[i]) == size &&
-			    !memcmp(perf_names[i], spec, size)) {
+			    !memcmp(perf_names[i], spec, size))
 				perf |= 1u << i;
-				known = true;
-			}
 		}
-		if (!known && size)
-			log_line(LOG_WARN, "MPSSHIM_PERF: no switch \"%.*s\"",
-				 (int)size, spec);
 		spec += size + (spec[size] == ',');
 	}
 	return perf;
@@ -73,8 +68,11 @@ static void
 read_environment(void)
 {
 	const char *text = getenv("MPSSHIM_SYNC_FREE");
+	char why[256];
 
 	log_init("mpsshim", LOG_ERROR);
+	if (!settings_good(SETTINGS_SHIM, why, sizeof(why)))
+		log_once(LOG_ERROR, "%s; it is ignored", why);
 	shim_process.perf = read_perf(getenv("MPSSHIM_PERF"));
 	shim_process.sync_free = text && !strcmp(text, "1");
 	shim_process.spin_ns = spin_budget();

@@ -9,6 +9,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "proto/settings.h"
 #include "server/broker/move.h"
 #include "server/broker/status.h"
 
@@ -16,6 +17,9 @@
 #define CLIENT_QUEUE (256u * 1024u)
 /* A connection that says nothing, or does not close when told. */
 #define PATIENCE_MS 10000
+/* Of its own settings that the broker tells; what is longer is not told. */
+#define SETTINGS_TOLD 32u
+#define SETTING_MAX 256u
 
 /* ---- answers ------------------------------------------------------------*/
 
@@ -59,6 +63,19 @@ brk_client_later(struct brk_client *client)
 
 /* ---- hello --------------------------------------------------------------*/
 
+/* What the broker was started with: whoever sets something else now must be
+ * told that it comes too late. */
+static size_t
+own_settings(bool software, char *out[SETTINGS_TOLD])
+{
+	size_t n = 0;
+
+	for (char **e = environ; *e && n < SETTINGS_TOLD; e++)
+		if (strlen(*e) < SETTING_MAX && settings_of_start(*e, software))
+			out[n++] = *e;
+	return n;
+}
+
 static void
 hello_reply(struct brk_client *client, uint32_t status, const char *message)
 {
@@ -66,6 +83,7 @@ hello_reply(struct brk_client *client, uint32_t status, const char *message)
 	const struct brk_driver *driver = &client->broker->driver;
 	Mps__HelloReply body = MPS__HELLO_REPLY__INIT;
 	Mps__Control answer = MPS__CONTROL__INIT;
+	char *settings[SETTINGS_TOLD];
 
 	body.status = status;
 	body.message = (char *)message;
@@ -73,6 +91,9 @@ hello_reply(struct brk_client *client, uint32_t status, const char *message)
 	body.driver = (char *)driver->path;
 	body.software = driver->software;
 	body.draining = client->broker->draining;
+	body.settings = settings;
+	if (client->state == CLIENT_ASKING)
+		body.n_settings = own_settings(driver->software, settings);
 	if (!status && first && first->snapshot) {
 		body.driver_version = first->snapshot->driver_version;
 		body.devices = first->snapshot->devices;

@@ -18,6 +18,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "proto/settings.h"
 #include "proto/sock.h"
 #include "server/broker/broker.h"
 
@@ -311,6 +312,10 @@ prepare(struct brk_broker *broker, const struct options *options)
 			    err_text(r));
 	if (brk_driver_choose(&broker->driver, options->driver, own, why,
 			      sizeof(why)) < 0)
+		return fail(options->ready_fd, "%s", why);
+	if (!settings_good(SETTINGS_BROKER |
+			   (broker->driver.software ? SETTINGS_SOFT : 0u),
+			   why, sizeof(why)))
 		return fail(options->ready_fd, "%s", why);
 	if (find_worker(own, broker->worker_program,
 			sizeof(broker->worker_program)) < 0)

@@ -72,5 +72,29 @@ row $? "its text is in the broker's log"
 "$bin/mpsrun" --driver=soft "$build/examples/vecadd" >"$work/out" 2>&1
 row $? "the next program gets a new worker: $(tail -n 1 "$work/out")"
 "$bin/mpsctl" quit --force >/dev/null 2>&1
+
+# Settings that mean nothing, or come too late: one line that names them.
+export CUDA_MPS_PIPE_DIRECTORY="$work/socket.settings" MPSSHIM_DRIVER=soft
+for bad in MPSSHIM_PERF=banana MPSSHIM_IDLE_S=abc MPSSHIM_LOG=bogus \
+	MPSSHIM_LOG=info:/nowhere/x SOFTCUDA_MEMORY=banana SOFTCUDA_SMS=-3; do
+	env "$bad" "$bin/mpsrun" true >"$work/out" 2>&1
+	[ $? -eq 125 ] && [ "$(wc -l <"$work/out")" -eq 1 ] &&
+		grep -qF "$bad: it takes" "$work/out"
+	row $? "$bad is refused: $(cat "$work/out")"
+done
+SOFTCUDA_SMS=3 "$bin/mpsrun" true >"$work/out" 2>&1 && [ ! -s "$work/out" ]
+row $? "a broker starts with SOFTCUDA_SMS=3"
+SOFTCUDA_SMS=3 "$bin/mpsrun" true >"$work/out" 2>&1 && [ ! -s "$work/out" ]
+row $? "the same again is not worth a word"
+SOFTCUDA_SMS=5 SOFTCUDA_NAME=foo "$bin/mpsrun" true >"$work/out" 2>&1 &&
+	[ "$(wc -l <"$work/out")" -eq 1 ] &&
+	grep -q 'SOFTCUDA_SMS=5.*without effect' "$work/out" &&
+	grep -q 'SOFTCUDA_NAME=foo' "$work/out"
+row $? "others come too late: $(cat "$work/out")"
+MPSSHIM_PERF=banana LD_PRELOAD="$build/lib/libmpsshim.so" \
+	"$build/examples/vecadd" >"$work/out" 2>"$work/err" &&
+	[ "$(wc -l <"$work/err")" -eq 1 ] && grep -q PERF=banana "$work/err"
+row $? "the preload alone says: $(cat "$work/err")"
+"$bin/mpsctl" quit --force >/dev/null 2>&1
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Environment variables that mean something, and values that do not. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/settings.h"
+#include "tests/unit/suite.h"
+
+enum { ALL = SETTINGS_SHIM | SETTINGS_BROKER | SETTINGS_SOFT };
+
+static const char *const good[][2] = {
+	{ "MPSSHIM_PERF", "no_ring" }, { "MPSSHIM_PERF", "no_post,no_cache," },
+	{ "MPSSHIM_PERF", "" }, { "MPSSHIM_NO_BROKER", "native" },
+	{ "MPSSHIM_LOG", "debug" }, { "MPSSHIM_LOG", "info:/dev/null" },
+	{ "MPSSHIM_LOG", ":/dev/null" }, { "MPSSHIM_IDLE_S", "0" },
+	{ "MPSSHIM_IDLE_S", "3600" }, { "MPSSHIM_OVERLAP", "1" },
+	{ "MPSSHIM_LANES", "4" }, { "SOFTCUDA_DEVICES", "0" },
+	{ "SOFTCUDA_SMS", "132" }, { "SOFTCUDA_THREADS", "1" },
+	{ "SOFTCUDA_MEMORY", "64M" }, { "SOFTCUDA_MEMORY", "4g" },
+	{ "SOFTCUDA_MEMORY", "1073741824" }, { "SOFTCUDA_CC", "8.6" },
+};
+
+static const char *const bad[][2] = {
+	{ "MPSSHIM_PERF", "banana" }, { "MPSSHIM_PERF", "no_ring,no_rin" },
+	{ "MPSSHIM_PERF", "no_ring no_post" }, { "MPSSHIM_NO_BROKER", "yes" },
+	{ "MPSSHIM_LOG", "bogus" }, { "MPSSHIM_LOG", "bogus:/dev/null" },
+	{ "MPSSHIM_LOG", "info:/nowhere/x" }, { "MPSSHIM_LOG", "info:/" },
+	{ "MPSSHIM_IDLE_S", "abc" }, { "MPSSHIM_IDLE_S", "-1" },
+	{ "MPSSHIM_IDLE_S", "5s" }, { "MPSSHIM_OVERLAP", "yes" },
+	{ "MPSSHIM_LANES", "0" }, { "SOFTCUDA_DEVICES", "17" },
+	{ "SOFTCUDA_SMS", "-3" }, { "SOFTCUDA_SMS", " 3" },
+	{ "SOFTCUDA_THREADS", "0" }, { "SOFTCUDA_MEMORY", "banana" },
+	{ "SOFTCUDA_MEMORY", "4T" }, { "SOFTCUDA_MEMORY", "0" },
+	{ "SOFTCUDA_CC", "9" }, { "SOFTCUDA_CC", "4.2" },
+	{ "SOFTCUDA_CC", "9.0a" },
+};
+
+START_TEST(settings_that_mean_something_are_good)
+{
+	char why[256] = "";
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		setenv(good[i][0], good[i][1], 1);
+		ck_assert_msg(settings_good(ALL, why, sizeof(why)), "%s", why);
+		unsetenv(good[i][0]);
+	}
+}
+END_TEST
+
+START_TEST(others_are_named_with_what_would_do)
+{
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		char why[256] = "";
+
+		setenv(bad[i][0], bad[i][1], 1);
+		ck_assert_msg(!settings_good(ALL, why, sizeof(why)), "%s=%s",
+			      bad[i][0], bad[i][1]);
+		ck_assert_ptr_nonnull(strstr(why, bad[i][0]));
+		ck_assert_ptr_nonnull(strstr(why, "takes"));
+		ck_assert_ptr_null(strchr(why, '\n'));
+		unsetenv(bad[i][0]);
+	}
+}
+END_TEST
+
+START_TEST(only_who_reads_a_setting_minds_it)
+{
+	char why[256] = "";
+
+	setenv("SOFTCUDA_SMS", "banana", 1);
+	ck_assert(settings_good(SETTINGS_SHIM | SETTINGS_BROKER, why,
+				sizeof(why)));
+	ck_assert(!settings_good(SETTINGS_SOFT, why, sizeof(why)));
+	unsetenv("SOFTCUDA_SMS");
+}
+END_TEST
+
+START_TEST(settings_of_a_start_are_told_from_others)
+{
+	ck_assert(settings_of_start("SOFTCUDA_SMS=3", true));
+	ck_assert(settings_of_start("SOFTCUDA_FAULT=init=999", true));
+	ck_assert(!settings_of_start("SOFTCUDA_SMS=3", false));
+	ck_assert(settings_of_start("MPSSHIM_LANES=3", false));
+	ck_assert(!settings_of_start("MPSSHIM_LANESX=3", true));
+	ck_assert(!settings_of_start("MPSSHIM_PERF=no_ring", true));
+	ck_assert(!settings_of_start("PATH=/bin", true));
+}
+END_TEST
+
+SUITE("settings", settings_that_mean_something_are_good,
+      others_are_named_with_what_would_do, only_who_reads_a_setting_minds_it,
+      settings_of_a_start_are_told_from_others)

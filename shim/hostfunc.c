@@ -7,7 +7,6 @@
 #include "shim/hostfunc.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -17,6 +16,7 @@
 #include "shim/process.h"
 #include "shim/room.h"
 #include "shim/stream.h"
+#include "shim/thread.h"
 #include "shim_calls.h"
 #include "shim_impl.h"
 
@@ -34,25 +34,6 @@ static uint64_t last_ticket;
 static bool started[SHIM_MAX_DEVICES];
 
 /* ---- threads ---- */
-
-/* Of ours in a program that does not know of it: it gets no signals. */
-static int
-start_thread(void *(*body)(void *), void *arg)
-{
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int r;
-
-	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&thread, &attr, body, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return r;
-}
 
 static struct host_call *
 take(uint64_t ticket)
@@ -91,7 +72,8 @@ need_thread_locked(struct shim_chan *chan)
 {
 	int device = shim_chan_device(chan);
 
-	if (!started[device] && start_thread(callback_thread, chan) == 0)
+	if (!started[device] &&
+	    shim_thread_start(callback_thread, chan, 0) == 0)
 		started[device] = true;
 	return started[device] ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -153,7 +135,7 @@ shim_host_soon(void (*run)(void *arg), void *arg)
 
 	if (soon != NULL) {
 		*soon = (struct soon){ run, arg };
-		if (start_thread(soon_thread, soon) == 0)
+		if (shim_thread_start(soon_thread, soon, 0) == 0)
 			return;
 	}
 	free(soon);

@@ -14,6 +14,7 @@
 #include "shim/copy.h"
 #include "shim/ctx.h"
 #include "shim/stage.h"
+#include "shim/staged.h"
 #include "shim/stream.h"
 #include "shim_calls.h"
 #include "shim_impl.h"
@@ -213,8 +214,8 @@ part_in(const struct job *job, const struct part *p)
 	struct shim_chan *chan = job->ctx->chan;
 	struct box box = job->box;
 	uint32_t offset;
-	CUresult r = shim_copy_stage(job->ctx, job->stream, part_size(p),
-				     &offset);
+	CUresult r = shim_staged_take(job->ctx, job->stream, part_size(p),
+				      &offset);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -238,8 +239,8 @@ part_out(const struct job *job, const struct part *p)
 	struct shim_chan *chan = job->ctx->chan;
 	struct box box = job->box;
 	uint32_t offset;
-	CUresult r = shim_copy_stage(job->ctx, job->stream, part_size(p),
-				     &offset);
+	CUresult r = shim_staged_take(job->ctx, job->stream, part_size(p),
+				      &offset);
 
 	if (r != CUDA_SUCCESS)
 		return r;

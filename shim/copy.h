@@ -43,8 +43,5 @@ CUresult shim_copy_ordered(CUstream stream, uint64_t dst, uint64_t src,
 bool shim_copy_is_foreign(const struct shim_context *ctx, uint64_t address);
 CUresult shim_copy_foreign(struct shim_stream *stream, uint64_t dst,
 			   uint64_t src, uint64_t size);
-/* Staging memory for a piece of a copy on that stream, once there is some. */
-CUresult shim_copy_stage(struct shim_context *ctx, uint64_t stream,
-			 uint32_t size, uint32_t *out_offset);
 
 #endif

@@ -17,8 +17,7 @@
 #include "shim/ctx.h"
 #include "shim/process.h"
 #include "shim/range.h"
-#include "shim/relax.h"
-#include "shim/stage.h"
+#include "shim/staged.h"
 #include "shim/stream.h"
 
 /* One copy; addresses are valid for `size` bytes as far as we can know. */
@@ -57,149 +56,26 @@ shim_copy_place(const struct shim_context *ctx, uint64_t address,
 					   : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/*
- * Staging for a piece of a copy. When all is in use, wait for this stream's
- * own work first: another stream's kernel may run for ever, or wait for this
- * very copy.
- */
-static CUresult
-take_staging(const struct copy *c, uint32_t size, uint32_t *out_offset)
-{
-	struct shim_chan *chan = c->ctx->chan;
-	struct shim_stage *stage = shim_chan_stage(chan);
-	struct shim_relax relax = {0};
-	bool synced = false;
-	CUresult r = CUDA_SUCCESS;
-
-	while (shim_stage_take(stage, size, c->stream, shim_chan_retired(chan),
-			       out_offset) == STAGE_E_FULL) {
-		if (synced) {
-			r = shim_relax(chan, &relax);
-		} else {
-			uint64_t seq = shim_chan_seq(chan);
-
-			r = call_mpsStreamSync(chan, c->stream);
-			shim_stage_finish(stage, c->stream, seq);
-			synced = true;
-		}
-		if (r != CUDA_SUCCESS)
-			return r;
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult
-shim_copy_stage(struct shim_context *ctx, uint64_t stream, uint32_t size,
-		uint32_t *out_offset)
-{
-	struct copy c = { .ctx = ctx, .stream = stream };
-
-	return take_staging(&c, size, out_offset);
-}
-
-static uint32_t
-piece_size(uint64_t left)
-{
-	return left < STAGE_PIECE ? (uint32_t)left : STAGE_PIECE;
-}
-
 static CUresult
 copy_in(const struct copy *c)
 {
-	struct shim_chan *chan = c->ctx->chan;
-	struct shim_stage *stage = shim_chan_stage(chan);
-	uint8_t *staging = shim_chan_staging(chan);
+	struct shim_staged staged = {
+		.ctx = c->ctx, .stream = c->stream, .device = c->dst,
+		.host = c->src, .size = c->size,
+	};
 
-	for (uint64_t at = 0; at < c->size;) {
-		uint32_t size = piece_size(c->size - at), offset;
-		CUresult r = take_staging(c, size, &offset);
-
-		if (r != CUDA_SUCCESS)
-			return r;
-		memcpy(staging + offset,
-		       (const void *)(uintptr_t)(c->src + at), size);
-		r = call_mpsCopyIn(chan, c->dst + at, size, offset, c->stream);
-		if (r != CUDA_SUCCESS) {
-			shim_stage_drop(stage, offset);
-			return r;
-		}
-		/* At least the number of that frame. */
-		shim_stage_mark(stage, offset, shim_chan_seq(chan));
-		at += size;
-	}
-	return CUDA_SUCCESS;
+	return shim_staged_in(&staged);
 }
 
-/* A piece on its way out: the call's arguments live as long as the call. */
-struct out_piece {
-	struct shim_wait wait;
-	uint64_t src, size, staging, stream;
-	uint64_t at;            /* where in the copy */
-	void *argv[4];
-};
-
-static CUresult
-begin_out(const struct copy *c, struct out_piece *p, uint64_t at)
-{
-	uint32_t offset;
-	CUresult r;
-
-	p->at = at;
-	p->size = piece_size(c->size - at);
-	p->src = c->src + at;
-	p->stream = c->stream;
-	p->argv[0] = &p->src;
-	p->argv[1] = &p->size;
-	p->argv[2] = &p->staging;
-	p->argv[3] = &p->stream;
-	r = take_staging(c, (uint32_t)p->size, &offset);
-	if (r != CUDA_SUCCESS)
-		return r;
-	p->staging = offset;
-	r = shim_chan_begin(c->ctx->chan, API_mpsCopyOut, p->argv, &p->wait);
-	if (r != CUDA_SUCCESS)
-		shim_stage_drop(shim_chan_stage(c->ctx->chan), offset);
-	return r;
-}
-
-static CUresult
-end_out(const struct copy *c, struct out_piece *p)
-{
-	struct shim_chan *chan = c->ctx->chan;
-	CUresult r = shim_chan_end(chan, API_mpsCopyOut, p->argv, &p->wait);
-
-	if (r == CUDA_SUCCESS)
-		memcpy((void *)(uintptr_t)(c->dst + p->at),
-		       shim_chan_staging(chan) + p->staging, p->size);
-	/* The staging of a lost worker is never reused. */
-	if (shim_chan_sticky(chan) == CUDA_SUCCESS)
-		shim_stage_drop(shim_chan_stage(chan), (uint32_t)p->staging);
-	return r;
-}
-
-/* Two pieces are under way: while one is copied to the caller, the GPU fills
- * the other. */
 static CUresult
 copy_out(const struct copy *c)
 {
-	struct out_piece pieces[2];
-	CUresult first = CUDA_SUCCESS, r;
-	unsigned begun = 0, ended = 0;
-	uint64_t at = 0;
+	struct shim_staged staged = {
+		.ctx = c->ctx, .stream = c->stream, .device = c->src,
+		.host = c->dst, .size = c->size,
+	};
 
-	while (ended < begun || (at < c->size && first == CUDA_SUCCESS)) {
-		if (begun - ended < 2 && at < c->size &&
-		    first == CUDA_SUCCESS) {
-			r = begin_out(c, &pieces[begun % 2], at);
-			if (r == CUDA_SUCCESS)
-				at += pieces[begun++ % 2].size;
-		} else {
-			r = end_out(c, &pieces[ended++ % 2]);
-		}
-		if (first == CUDA_SUCCESS)
-			first = r;
-	}
-	return first;
+	return shim_staged_out(&staged);
 }
 
 /* Both ends are the program's own memory: its turn in the stream, then an

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Staging memory of a channel: where pageable copies pass through.
- * Used by memcpy.c. Offsets only; never touches the memory.
+ * Used by staged.c and box.c. Offsets only; never touches the memory.
  *
  * A piece is in use from take to drop, or, once a copy out of it has been
  * posted, until that copy's frame has retired. Pieces of one stream whose

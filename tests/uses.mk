@@ -15,6 +15,7 @@ RIG := $(addprefix $(OBJ)/,tests/unit/worker_rig.o gen/api_sigs.o)
 $(addprefix $(T)/check_worker,$(addprefix _,hostile image overlap queue start)) \
 	$(T)/check_worker: $(RIG)
 USE_check_chan := shim
+USE_check_crew := shim
 USE_check_heap := shim
 USE_check_range := shim
 USE_check_stage := shim

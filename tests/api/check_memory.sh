@@ -9,7 +9,8 @@ set -u
 # shellcheck source=tests/api/rows.sh
 . "$(dirname "$0")/rows.sh"
 
-programs='memory_vmm memory_pool memory_host copies batches textures tensor linker'
+programs='memory_vmm memory_pool memory_host copies batches pageable textures
+	tensor linker'
 mkdir "$work/native"
 ln -s "$(cd "$build/lib" && pwd -P)/libsoftcuda.so" "$work/native/libcuda.so.1"
 
@@ -85,6 +86,10 @@ for program in $programs; do
 	row "$program on the driver itself" on_driver "$program"
 	row "$program prints the same on both" alike "$program"
 done
+helped() {
+	"$mpsrun" "$T/pageable" 2>&1 >"$work/helped" | grep '^3 helpers$'
+}
+row "threads help to move the bytes of large copies" helped
 before=$(settled)
 export before
 for perf in no_ring no_post,no_cache no_pin no_word; do

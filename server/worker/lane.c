@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,10 +35,14 @@
 /* Looks between two offers of the core to others: an offer takes as long as a
  * dozen looks. */
 #define YIELD_EVERY 64u
-/* Naps while the GPU works: somebody waits for it, or nobody does. */
+/* Naps while the GPU works: somebody waits for it, or nobody does. Half a nap
+ * is what a wait takes too long: a nap is a part of the time waited so far. */
+#define NAP_PART 32u
+#define NAP_PART_FEW_CORES 4u
 #define NAP_MIN_NS 20000u
 #define NAP_WAITED_NS 200000u
 #define NAP_UNWAITED_NS 2000000u
+#define TIMER_SLACK_NS 1000ul
 
 void
 wkr_lane_wake(struct wkr_lane *lane)
@@ -373,7 +378,7 @@ static int64_t
 nap_length(const struct wkr_lane *lane, uint64_t idle_ns)
 {
 	bool waited = false, busy = false;
-	uint64_t most;
+	uint64_t part, most;
 
 	for (struct wkr_client *c = lane->clients; c; c = c->lane_next) {
 		waited |= c->pending || c->held || c->out_size || c->restore ||
@@ -382,10 +387,12 @@ nap_length(const struct wkr_lane *lane, uint64_t idle_ns)
 	}
 	if (!waited && !busy)
 		return -1;
+	part = idle_ns / (waited && wkr.cores > FEW_CORES ? NAP_PART
+							  : NAP_PART_FEW_CORES);
 	most = waited ? NAP_WAITED_NS : NAP_UNWAITED_NS;
-	if (idle_ns / 4 < NAP_MIN_NS)
+	if (part < NAP_MIN_NS)
 		return NAP_MIN_NS;
-	return (int64_t)(idle_ns / 4 < most ? idle_ns / 4 : most);
+	return (int64_t)(part < most ? part : most);
 }
 
 /* Rings that it will not read now need not wake it. */
@@ -490,6 +497,8 @@ lane_thread(void *arg)
 	uint64_t last;
 
 	pthread_setname_np(pthread_self(), "wkr_lane");
+	/* The system would make each nap 50 us longer. */
+	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
 	wkr_thread_begin();
 	wkr_ok(wkr.drv.cuStreamCreate(&lane->flush, CU_STREAM_NON_BLOCKING));
 	last = lane->now_ns = wkr_now_ns();

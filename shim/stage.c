@@ -61,12 +61,26 @@ sweep(struct shim_stage *stage, uint64_t retired, uint64_t stream,
 	}
 }
 
+/* The first free unit, or STAGE_UNITS. */
+static uint32_t
+find_unit(const struct shim_stage *stage)
+{
+	for (uint32_t i = 0; i < STAGE_UNITS / 64; i++)
+		if (stage->busy[i] != UINT64_MAX)
+			return i * 64 +
+			       (uint32_t)__builtin_ctzll(~stage->busy[i]);
+	return STAGE_UNITS;
+}
+
 /* First of `units` free units in a row, or STAGE_UNITS. */
 static uint32_t
 find_run(const struct shim_stage *stage, uint32_t units)
 {
 	uint32_t run = 0;
 
+	/* Most copies are small. */
+	if (units == 1)
+		return find_unit(stage);
 	for (uint32_t unit = 0; unit < STAGE_UNITS; unit++) {
 		if (unit % 64 == 0 && stage->busy[unit / 64] == UINT64_MAX) {
 			run = 0;

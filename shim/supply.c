@@ -27,6 +27,8 @@
 
 #define DEVICE_GRANULE (UINT64_C(2) << 20)
 #define HOST_GRANULE UINT64_C(4096)
+/* Of the system, where it gives some to shared memory that asks. */
+#define HUGE_PAGE (UINT64_C(2) << 20)
 #define ADDRESS_TRIES 8
 /* Chunks that went back are free again when the worker has unmapped them, at
  * a quiet moment after retirement: waits of 1, 2, 4 … 128 ms. */
@@ -185,6 +187,9 @@ map_host(int fd, uint64_t address, uint64_t size)
 	if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
 		 0) == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* Refused by systems without: then it is small pages. */
+	if (size >= HUGE_PAGE)
+		madvise(at, size, MADV_HUGEPAGE);
 	if (shmem_populate(at, size) < 0) {
 		unmap_host(address, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -225,6 +230,30 @@ grant_host(struct supply *s, uint64_t piece, uint64_t address, uint64_t size,
 	return r ? r : told;
 }
 
+/* A range that begins at a multiple of align. */
+static int
+take_aligned(struct shim_va *va, uint64_t size, uint64_t align,
+	     uint64_t *out_address, uint64_t *out_piece)
+{
+	uint64_t room, at, head;
+	int r;
+
+	if (align <= va->align)
+		return shim_va_take(va, size, out_address, out_piece);
+	if (__builtin_add_overflow(size, align - va->align, &room))
+		return VA_E_NONE;
+	r = shim_va_take(va, room, &at, out_piece);
+	if (r)
+		return r;
+	head = (align - at % align) % align;
+	*out_address = at + head;
+	if (head)
+		shim_va_give(va, at, head);
+	if (room > head + size)
+		shim_va_give(va, at + head + size, room - head - size);
+	return 0;
+}
+
 static int
 grow(void *owner, uint64_t size, uint64_t *out_address, uint64_t *out_id)
 {
@@ -234,7 +263,9 @@ grow(void *owner, uint64_t size, uint64_t *out_address, uint64_t *out_id)
 	uint64_t piece;
 
 	do {
-		r = shim_va_take(&s->va, size, out_address, &piece);
+		r = take_aligned(&s->va, size,
+				 size >= HUGE_PAGE ? HUGE_PAGE : s->va.align,
+				 out_address, &piece);
 		if (r) {
 			if (r > 0 && s->code == CUDA_SUCCESS)
 				s->code = CUDA_ERROR_OUT_OF_MEMORY;
@@ -405,25 +436,12 @@ shim_supply_reserve(struct shim_chan *chan, uint64_t size, uint64_t align,
 		    uint64_t *out_address, uint64_t *out_piece)
 {
 	struct supply *s = get_supply(chan, false);
-	uint64_t room, at, head;
 	int r, state;
 
-	align = align > DEVICE_GRANULE ? align : DEVICE_GRANULE;
-	if (__builtin_add_overflow(size, align - DEVICE_GRANULE, &room))
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&s->lock);
 	s->code = CUDA_SUCCESS;
-	r = shim_va_take(&s->reserved, room, &at, out_piece);
-	if (!r) {
-		head = (align - at % align) % align;
-		*out_address = at + head;
-		if (head)
-			shim_va_give(&s->reserved, at, head);
-		if (room > head + size)
-			shim_va_give(&s->reserved, at + head + size,
-				     room - head - size);
-	}
+	r = take_aligned(&s->reserved, size, align, out_address, out_piece);
 	pthread_mutex_unlock(&s->lock);
 	pthread_setcancelstate(state, NULL);
 	/* Whatever the broker says: there is no room. */

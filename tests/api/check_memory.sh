@@ -121,6 +121,29 @@ r = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0),
 print(r)
 sys.exit(r != [0, 0, 0, 0, 801])'
 }
+# The first block puts the next address off the border.
+huge_pages() {
+	[ -e /sys/kernel/mm/transparent_hugepage ] || {
+		echo "this system has none"
+		return 0
+	}
+	"$mpsrun" python3 -c '
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+c, p = ctypes.c_void_p(), ctypes.c_void_p()
+r = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0),
+     cuda.cuCtxSetCurrent(c), cuda.cuMemHostAlloc(ctypes.byref(p), 4096, 0),
+     cuda.cuMemHostAlloc(ctypes.byref(p), 5 << 20, 0)]
+flags = ""
+for line in open("/proc/self/smaps"):
+    if line[0] in "0123456789abcdef":
+        inside = line.startswith("%x-" % p.value)
+    elif inside and line.startswith("VmFlags:"):
+        flags = line
+print(r, hex(p.value), flags.strip())
+sys.exit(any(r) or p.value % (2 << 20) != 0 or " hg" not in flags)'
+}
+row "large pinned memory asks for huge pages and can have them" huge_pages
 row "an image with managed variables is refused" managed_refused
 killed() {
 	"$mpsrun" "$T/memory_vmm" >"$work/killed" 2>&1 &

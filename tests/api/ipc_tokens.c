@@ -264,7 +264,8 @@ junk(void)
 
 		wrong += cuMemImportFromShareableHandle(
 				 &h, name, FILE_DESCRIPTOR) !=
-			 CUDA_ERROR_INVALID_VALUE;
+			 (fds[i] < 0 ? CUDA_ERROR_UNKNOWN :
+				       CUDA_ERROR_INVALID_VALUE);
 		wrong += cuMemPoolImportFromShareableHandle(
 				 &pool, name, FILE_DESCRIPTOR, 0) !=
 			 CUDA_ERROR_INVALID_VALUE;

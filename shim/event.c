@@ -152,8 +152,10 @@ shim_event_drop_context(struct shim_context *ctx)
 void
 shim_event_recorded(struct shim_event *event)
 {
-	event->frame = UINT64_MAX;
-	event->recorded = true;
+	/* Relaxed: an answer that misses another thread's record of just now
+	 * is one that came before it. */
+	atomic_store_explicit(&event->frame, UINT64_MAX, memory_order_relaxed);
+	atomic_store_explicit(&event->recorded, true, memory_order_relaxed);
 	if (atomic_load_explicit(&event->capture, memory_order_relaxed) != 0)
 		shim_capture_event_gone(event);
 }
@@ -200,7 +202,9 @@ shim_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
 		return r;
 	shim_event_recorded(event);
 	/* At least the number of the record's frame. */
-	event->frame = shim_chan_seq(event->object.ctx->chan);
+	atomic_store_explicit(&event->frame,
+			      shim_chan_seq(event->object.ctx->chan),
+			      memory_order_relaxed);
 	return CUDA_SUCCESS;
 }
 

@@ -109,21 +109,21 @@ load(struct rig_client *c, const char *text, size_t size, uint64_t *out,
 {
 	uint64_t id = rig_mint(c, HANDLE_MODULE), image_size = size;
 	uint64_t hash_size = 32, options_size = 0;
-	uint32_t kind = 0, cap = 256;
+	uint32_t kind = 0, no_cap = 0, cap = 256;
 	const uint64_t *p = &id;
 	const void *options = NULL;
 	uint8_t hash[32];
 	const void *h = hash;
-	char info[256] = "", error[256] = "";
-	void *i = info, *e = error;
+	char error[256] = "";
+	void *i = NULL, *e = error;
 	int r;
 
 	ck_assert_uint_eq(rig_image(c->rig, text, size, hash), 0);
 	*out = id;
 	r = rig_call(c, API_mpsModuleLoad,
 		     (void *[]){&p, &h, &hash_size, &image_size, &kind,
-				&options, &options_size, &kernels, &i, &cap, &e,
-				&cap});
+				&options, &options_size, &kernels, &i, &no_cap,
+				&e, &cap});
 	if (r)
 		fprintf(stderr, "load: %d %.200s\n", r, error);
 	return r;

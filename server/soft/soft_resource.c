@@ -131,7 +131,7 @@ cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *groups,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (input->type != CU_DEV_RESOURCE_TYPE_SM)
 		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-	if (!look(input, &in) || least > in.count || (result && !*groups))
+	if (!look(input, &in) || (result && !*groups))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* A part is split again only as the resource of a green context. */
 	if (in.split)
@@ -160,9 +160,15 @@ cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *groups,
 static void
 desc_add(struct soft_desc *desc, const struct inside *in)
 {
-	for (unsigned i = in->first; i < in->first + in->count; i++)
-		desc->sms.number[desc->sms.count++] = in->desc ?
-			in->desc->sms.number[i] : (uint16_t)i;
+	for (unsigned i = in->first; i < in->first + in->count; i++) {
+		uint16_t sm = in->desc ? in->desc->sms.number[i] : (uint16_t)i;
+		unsigned at = 0;
+
+		while (at < desc->sms.count && desc->sms.number[at] != sm)
+			at++;
+		if (at == desc->sms.count)
+			desc->sms.number[desc->sms.count++] = sm;
+	}
 }
 
 static int
@@ -171,7 +177,8 @@ by_number(const void *a, const void *b)
 	return *(const uint16_t *)a - *(const uint16_t *)b;
 }
 
-/* Parts of one split, each at most once, or one whole. */
+/* The driver takes parts of several splits too, and a multiprocessor that is
+ * in two of them (seen on an H200). */
 static CUresult
 desc_fill(struct soft_desc *desc, const CUdevResource *resources,
 	  unsigned count)
@@ -185,18 +192,13 @@ desc_fill(struct soft_desc *desc, const CUdevResource *resources,
 			return CUDA_ERROR_INVALID_VALUE;
 		if (!i)
 			first = in;
-		if (in.device != first.device || in.split != first.split ||
-		    (i && !in.split) ||
-		    desc->sms.count + in.count > SOFT_SMS_MAX)
+		if (in.device != first.device)
 			return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 		desc_add(desc, &in);
 	}
 	desc->sms.device = soft_device_get(first.device);
 	qsort(desc->sms.number, desc->sms.count, sizeof(*desc->sms.number),
 	      by_number);
-	for (unsigned i = 1; i < desc->sms.count; i++)
-		if (desc->sms.number[i] == desc->sms.number[i - 1])
-			return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	return CUDA_SUCCESS;
 }
 

@@ -65,8 +65,8 @@ descriptors_check(CUdevResource *part)
 					   0));
 	mixed[0] = *part;
 	mixed[1] = other;
-	EXPECT(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
-	       drv.cuDevResourceGenerateDesc(&desc, mixed, 2));
+	/* Of two splits, and the same multiprocessors. */
+	OK(drv.cuDevResourceGenerateDesc(&desc, mixed, 2));
 	OK(drv.cuDevResourceGenerateDesc(&desc, part, 1));
 	OK(drv.cuGreenCtxCreate(&green, desc, drv.dev,
 				CU_GREEN_CTX_DEFAULT_STREAM));
@@ -102,7 +102,7 @@ main(void)
 			     least[i]);
 		split_check(least[i]);
 	}
-	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	EXPECT(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
 	       drv.cuDevSmResourceSplitByCount(&part, &groups, &sms, NULL, 0,
 					       sms.sm.smCount + 1));
 	groups = 1;

@@ -119,7 +119,7 @@ START_TEST(splits_that_cannot_be_are_refused)
 	kit_context(&k);
 	all = whole(k.dev);
 	expect(cuDevSmResourceSplitByCount(part, &made, &all, NULL, 0, 21),
-	       CUDA_ERROR_INVALID_VALUE);
+	       CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
 	expect(cuDevSmResourceSplitByCount(part, &made, &all, NULL, 0, 17),
 	       CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
 	expect(cuDevSmResourceSplitByCount(part, &made, &all, NULL, 4, 8),
@@ -142,7 +142,7 @@ START_TEST(splits_that_cannot_be_are_refused)
 }
 END_TEST
 
-START_TEST(a_descriptor_takes_parts_of_one_split)
+START_TEST(a_descriptor_takes_parts_of_splits)
 {
 	CUdevResource one[2], other[2], mixed[2], got, half[2];
 	CUdevResourceDesc desc;
@@ -156,11 +156,16 @@ START_TEST(a_descriptor_takes_parts_of_one_split)
 	split(k.dev, other, 2);
 	mixed[0] = one[0];
 	mixed[1] = other[1];
-	expect(cuDevResourceGenerateDesc(&desc, mixed, 2),
-	       CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
-	mixed[1] = one[0];
-	expect(cuDevResourceGenerateDesc(&desc, mixed, 2),
-	       CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+	green = green_of(k.dev, mixed, 2);
+	ok(cuGreenCtxGetDevResource(green, &got, CU_DEV_RESOURCE_TYPE_SM));
+	ck_assert_uint_eq(got.sm.smCount, 16);
+	ok(cuGreenCtxDestroy(green));
+	/* One that is in both counts once. */
+	mixed[1] = other[0];
+	green = green_of(k.dev, mixed, 2);
+	ok(cuGreenCtxGetDevResource(green, &got, CU_DEV_RESOURCE_TYPE_SM));
+	ck_assert_uint_eq(got.sm.smCount, 8);
+	ok(cuGreenCtxDestroy(green));
 	expect(cuDevResourceGenerateDesc(&desc, one, 0),
 	       CUDA_ERROR_INVALID_VALUE);
 	green = green_of(k.dev, one, 2);
@@ -656,7 +661,7 @@ fill(TCase *tc)
 {
 	tcase_add_test(tc, groups_hold_eights);
 	tcase_add_test(tc, splits_that_cannot_be_are_refused);
-	tcase_add_test(tc, a_descriptor_takes_parts_of_one_split);
+	tcase_add_test(tc, a_descriptor_takes_parts_of_splits);
 	tcase_add_test(tc, kernels_run_on_the_context_s_multiprocessors);
 	tcase_add_test(tc, eight_of_32_multiprocessors_are_one_thread_of_four);
 	tcase_add_test(tc, disjoint_green_contexts_run_side_by_side);

@@ -197,6 +197,32 @@ shim_node_add_locked(struct shim_graph *graph, struct shim_work *work,
 	return CUDA_SUCCESS;
 }
 
+/* Is the one graph the other, or somewhere in it? */
+static bool
+is_within(const struct shim_graph *graph, const struct shim_graph *whole)
+{
+	bool found = graph == whole;
+
+	for (uint32_t i = 0; i < whole->count && !found; i++) {
+		const struct shim_work *work = &whole->nodes[i]->work;
+
+		found = work->type == CU_GRAPH_NODE_TYPE_GRAPH &&
+			is_within(graph, work->child);
+	}
+	return found;
+}
+
+CUresult
+shim_node_move_locked(struct shim_node *node, struct shim_graph *child)
+{
+	if (child->child || child->capturing || is_within(node->graph, child))
+		return CUDA_ERROR_INVALID_VALUE;
+	node->work.type = CU_GRAPH_NODE_TYPE_GRAPH;
+	node->work.child = child;
+	child->child = child->moved = true;
+	return CUDA_SUCCESS;
+}
+
 void
 shim_node_remove_locked(struct shim_node *node)
 {

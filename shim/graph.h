@@ -80,6 +80,7 @@ struct shim_graph {
 	uint32_t count, room;
 	bool capturing;              /* nothing may be taken away */
 	bool child;                  /* belongs to a node */
+	bool moved;                  /* and was the program's own before */
 	struct shim_user_ref *users; /* graph_user.c */
 };
 
@@ -98,6 +99,10 @@ CUgraphNode shim_node_handle_locked(struct shim_node *node);
 CUresult shim_node_add_locked(struct shim_graph *graph, struct shim_work *work,
 			      const struct shim_edges *deps,
 			      struct shim_node **out_node);
+/* Make graph itself the child of a node without work. Nothing is taken over
+ * on failure. */
+CUresult shim_node_move_locked(struct shim_node *node,
+			       struct shim_graph *child);
 void shim_node_remove_locked(struct shim_node *node);
 CUresult shim_node_depend_locked(struct shim_node *node,
 				 struct shim_node *from,

@@ -141,7 +141,7 @@ take_source(struct shim_exec *exec, CUgraph handle)
 
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(handle);
-	if (graph == NULL || graph->capturing) {
+	if (graph == NULL || graph->capturing || graph->moved) {
 		r = CUDA_ERROR_INVALID_VALUE;
 	} else {
 		exec->graph_id = graph->id;

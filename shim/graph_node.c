@@ -30,31 +30,71 @@ read_deps_locked(const CUgraphNode *deps, const CUgraphEdgeData *data,
 	return r;
 }
 
+/* Takes work over. */
+static CUresult
+add_locked(CUgraph handle, const CUgraphNode *deps,
+	   const CUgraphEdgeData *data, size_t count, struct shim_work *work,
+	   struct shim_node **out)
+{
+	struct shim_graph *graph = shim_graph_get_locked(handle);
+	struct shim_edges edges = {0};
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	if (graph != NULL)
+		r = read_deps_locked(deps, data, count, &edges);
+	if (r == CUDA_SUCCESS)
+		r = shim_node_add_locked(graph, work, &edges, out);
+	else
+		shim_work_clear_locked(work);
+	shim_edges_clear(&edges);
+	return r;
+}
+
 /* Takes work over when r is success. */
 static CUresult
 add(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps,
     const CUgraphEdgeData *data, size_t count, CUresult r,
     struct shim_work *work)
 {
-	struct shim_edges edges = {0};
-	struct shim_graph *graph;
 	struct shim_node *node;
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&shim_graph_lock);
-	graph = shim_graph_get_locked(handle);
-	if (out == NULL || graph == NULL)
+	if (out == NULL) {
 		r = CUDA_ERROR_INVALID_VALUE;
-	if (r == CUDA_SUCCESS)
-		r = read_deps_locked(deps, data, count, &edges);
-	if (r == CUDA_SUCCESS)
-		r = shim_node_add_locked(graph, work, &edges, &node);
-	else
 		shim_work_clear_locked(work);
+	} else {
+		r = add_locked(handle, deps, data, count, work, &node);
+	}
 	if (r == CUDA_SUCCESS)
 		*out = shim_node_handle_locked(node);
-	shim_edges_clear(&edges);
+	pthread_mutex_unlock(&shim_graph_lock);
+	return r;
+}
+
+/* The child graph itself becomes the node's, and its nodes keep the names
+ * that the program knows; it stays the program's when that fails. */
+static CUresult
+add_moved(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps,
+	  const CUgraphEdgeData *data, size_t count, CUgraph child)
+{
+	struct shim_work empty = { .type = CU_GRAPH_NODE_TYPE_EMPTY };
+	struct shim_graph *graph;
+	struct shim_node *node;
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&shim_graph_lock);
+	graph = shim_graph_get_locked(child);
+	if (out != NULL && graph != NULL)
+		r = add_locked(handle, deps, data, count, &empty, &node);
+	if (r == CUDA_SUCCESS) {
+		r = shim_node_move_locked(node, graph);
+		if (r == CUDA_SUCCESS)
+			*out = shim_node_handle_locked(node);
+		else
+			shim_node_remove_locked(node);
+	}
 	pthread_mutex_unlock(&shim_graph_lock);
 	return r;
 }
@@ -200,8 +240,14 @@ shim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		       size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
 	struct shim_work work;
-	CUresult r = shim_work_any(nodeParams, &work);
+	CUresult r;
 
+	if (nodeParams != NULL && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH &&
+	    nodeParams->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+		return add_moved(phGraphNode, hGraph, dependencies,
+				 dependencyData, numDependencies,
+				 nodeParams->graph.graph);
+	r = shim_work_any(nodeParams, &work);
 	return add(phGraphNode, hGraph, dependencies, dependencyData,
 		   numDependencies, r, &work);
 }

@@ -108,6 +108,23 @@ same_shape(const struct shim_graph *a, const struct shim_graph *b,
 	return true;
 }
 
+/* Where the clone of a graph has what the graph has there. */
+static struct shim_node *
+twin_of(const struct shim_node *node, const struct shim_graph *graph,
+	struct shim_graph *clone)
+{
+	struct shim_node *twin = NULL;
+
+	if (node->graph == graph)
+		return clone->nodes[node->index];
+	for (uint32_t i = 0; i < graph->count && twin == NULL; i++) {
+		if (graph->nodes[i]->work.type == CU_GRAPH_NODE_TYPE_GRAPH)
+			twin = twin_of(node, graph->nodes[i]->work.child,
+				       clone->nodes[i]->work.child);
+	}
+	return twin;
+}
+
 /* The whole source again, with another graph in the child's place. */
 static CUresult
 replace_child(struct shim_exec *exec, const struct shim_node *node,
@@ -121,7 +138,7 @@ replace_child(struct shim_exec *exec, const struct shim_node *node,
 
 	pthread_mutex_lock(&shim_graph_lock);
 	fresh = shim_graph_get_locked(handle);
-	if (fresh != NULL && node->graph == exec->source &&
+	if (fresh != NULL &&
 	    same_shape(node->work.child, fresh, &bad, &result)) {
 		copy = shim_graph_clone_locked(exec->source, exec->object.ctx,
 					       false);
@@ -131,7 +148,8 @@ replace_child(struct shim_exec *exec, const struct shim_node *node,
 		    CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 	}
 	if (r == CUDA_SUCCESS) {
-		struct shim_work *work = &copy->nodes[node->index]->work;
+		struct shim_work *work =
+			&twin_of(node, exec->source, copy)->work;
 
 		pass_names(copy, exec->source);
 		pass_names(child, node->work.child);
@@ -186,7 +204,7 @@ compare(struct shim_exec *exec, CUgraph handle, struct update *u)
 
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(handle);
-	if (graph == NULL || graph->capturing) {
+	if (graph == NULL || graph->capturing || graph->moved) {
 		r = CUDA_ERROR_INVALID_VALUE;
 	} else if (!same_shape(exec->source, graph, &bad, &u->result)) {
 		u->bad = bad == NULL ? 0 : bad->id;
@@ -269,18 +287,33 @@ update(struct shim_exec *exec, CUgraph graph, struct update *u)
 	return r;
 }
 
+static CUgraphNode
+name_node_locked(const struct shim_graph *graph, uint64_t id)
+{
+	CUgraphNode name = NULL;
+
+	for (uint32_t i = 0; i < graph->count && name == NULL; i++) {
+		struct shim_node *node = graph->nodes[i];
+
+		if (node->id == id)
+			name = shim_node_handle_locked(node);
+		else if (node->work.type == CU_GRAPH_NODE_TYPE_GRAPH)
+			name = name_node_locked(node->work.child, id);
+	}
+	return name;
+}
+
 /* The node of the new graph that an id means. */
 static CUgraphNode
 name_node(CUgraph handle, uint64_t id)
 {
-	struct shim_graph *graph;
+	const struct shim_graph *graph;
 	CUgraphNode name = NULL;
 
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(handle);
-	for (uint32_t i = 0; graph != NULL && id != 0 && i < graph->count; i++)
-		if (graph->nodes[i]->id == id)
-			name = shim_node_handle_locked(graph->nodes[i]);
+	if (graph != NULL && id != 0)
+		name = name_node_locked(graph, id);
 	pthread_mutex_unlock(&shim_graph_lock);
 	return name;
 }

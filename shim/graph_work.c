@@ -294,15 +294,22 @@ any_host(const CUDA_HOST_NODE_PARAMS_v2 *p, struct shim_work *out)
 	return shim_work_host(&v1, out);
 }
 
+/* A graph that moves is for cuGraphAddNode, which knows its new owner. */
 static CUresult
-any_child(CUgraph handle, struct shim_work *out)
+any_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *p, struct shim_work *out)
 {
 	struct shim_graph *graph, *copy = NULL;
 
+	if (p->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (p->ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+		return CUDA_ERROR_INVALID_VALUE;
 	memset(out, 0, sizeof(*out));
 	out->type = CU_GRAPH_NODE_TYPE_GRAPH;
 	pthread_mutex_lock(&shim_graph_lock);
-	graph = shim_graph_get_locked(handle);
+	graph = shim_graph_get_locked(p->graph);
+	if (graph != NULL && graph->moved)
+		graph = NULL;
 	if (graph != NULL)
 		copy = shim_graph_clone_locked(graph, graph->object.ctx, true);
 	pthread_mutex_unlock(&shim_graph_lock);
@@ -327,7 +334,7 @@ shim_work_any(const CUgraphNodeParams *p, struct shim_work *out)
 	case CU_GRAPH_NODE_TYPE_HOST:
 		return any_host(&p->host, out);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		return any_child(p->graph.graph, out);
+		return any_child(&p->graph, out);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		memset(out, 0, sizeof(*out));
 		out->type = CU_GRAPH_NODE_TYPE_EMPTY;

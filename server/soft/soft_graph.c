@@ -159,6 +159,40 @@ soft_node_add(struct soft_graph *graph, CUgraphNodeType type,
 	return CUDA_SUCCESS;
 }
 
+void
+soft_node_unadd(struct soft_node *node)
+{
+	node->graph->count--;
+	soft_node_free(node);
+}
+
+/* Is the one graph the other, or somewhere in it? */
+static bool
+is_within(const struct soft_graph *graph, const struct soft_graph *whole)
+{
+	bool found = graph == whole;
+
+	for (unsigned i = 0; i < whole->count && !found; i++) {
+		const struct soft_work *work = whole->nodes[i]->work;
+
+		found = work->kind == SOFT_WORK_CHILD &&
+			is_within(graph, work->child);
+	}
+	return found;
+}
+
+CUresult
+soft_node_move(struct soft_node *node, struct soft_graph *child)
+{
+	if (child->is_child || is_within(node->graph, child))
+		return CUDA_ERROR_INVALID_VALUE;
+	node->type = CU_GRAPH_NODE_TYPE_GRAPH;
+	node->work->kind = SOFT_WORK_CHILD;
+	node->work->child = child;
+	child->is_child = child->is_moved = true;
+	return CUDA_SUCCESS;
+}
+
 static struct soft_node *
 clone_node(struct soft_graph *to, const struct soft_node *node)
 {

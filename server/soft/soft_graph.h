@@ -26,6 +26,7 @@ struct soft_graph {
 	struct soft_node **nodes;
 	unsigned count, room;
 	bool is_child;                 /* belongs to a node */
+	bool is_moved;                 /* and was the program's own before */
 	struct soft_held *held;        /* user objects */
 };
 
@@ -69,6 +70,11 @@ CUresult soft_node_add(struct soft_graph *graph, CUgraphNodeType type,
 		       struct soft_work *work, struct soft_node *const *deps,
 		       size_t count, struct soft_node **out);
 CUresult soft_node_depend(struct soft_node *node, struct soft_node *on);
+/* The last node added to its graph, taken back. */
+void soft_node_unadd(struct soft_node *node);
+/* Makes the graph itself the child of a node that does nothing. Takes nothing
+ * over on failure. */
+CUresult soft_node_move(struct soft_node *node, struct soft_graph *child);
 void soft_node_free(struct soft_node *node);
 /* soft_graph_more.c: user objects. */
 bool soft_held_clone(struct soft_graph *to, const struct soft_graph *from);

@@ -62,10 +62,11 @@ cuGraphDestroy(CUgraph handle)
 	return CUDA_SUCCESS;
 }
 
-/* Takes over work. */
+/* Takes over work. A child that moves into the node, not NULL then, stays the
+ * program's on failure. */
 static CUresult
-add(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps, size_t count,
-    struct soft_work *work)
+add_moved(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps,
+	  size_t count, struct soft_work *work, struct soft_graph *child)
 {
 	struct soft_graph *graph;
 	struct soft_node *node;
@@ -85,10 +86,23 @@ add(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps, size_t count,
 	pthread_mutex_lock(&soft_graph_lock);
 	res = soft_node_add(graph, soft_node_type_of(work), work,
 			    (struct soft_node *const *)deps, count, &node);
+	if (!res && child) {
+		res = soft_node_move(node, child);
+		if (res)
+			soft_node_unadd(node);
+	}
 	pthread_mutex_unlock(&soft_graph_lock);
 	if (!res)
 		*out = (CUgraphNode)node;
 	return res;
+}
+
+/* Takes over work. */
+static CUresult
+add(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps, size_t count,
+    struct soft_work *work)
+{
+	return add_moved(out, handle, deps, count, work, NULL);
 }
 
 static void
@@ -360,6 +374,8 @@ cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
 
 	if (res)
 		return res;
+	if (child->is_moved)
+		return CUDA_ERROR_INVALID_VALUE;
 	work = soft_work_new(SOFT_WORK_CHILD);
 	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -511,6 +527,23 @@ any_work(CUgraphNodeParams *p, struct soft_work **out)
 	}
 }
 
+static CUresult
+add_any_child(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
+	      size_t count, const CUDA_CHILD_GRAPH_NODE_PARAMS *p)
+{
+	struct soft_graph *child;
+	CUresult res = graph_from(p->graph, &child);
+
+	if (res)
+		return res;
+	if (p->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+		return add_moved(out, graph, deps, count,
+				 soft_work_new(SOFT_WORK_EMPTY), child);
+	return p->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE ?
+	       cuGraphAddChildGraphNode(out, graph, deps, count, p->graph) :
+	       CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult
 cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 		  const CUgraphEdgeData *data, size_t count,
@@ -526,8 +559,7 @@ cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 	if (data)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		return cuGraphAddChildGraphNode(out, graph, deps, count,
-						p->graph.graph);
+		return add_any_child(out, graph, deps, count, &p->graph);
 	res = any_work(p, &work);
 	return res ? res : add(out, graph, deps, count, work);
 }

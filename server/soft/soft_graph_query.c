@@ -369,7 +369,7 @@ cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
 		res = soft_enter_ctx(&ctx);
 	if (res)
 		return res;
-	if (!out)
+	if (!out || graph->is_moved)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & ~(unsigned long long)INSTANTIATE_FLAGS)
 		return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH ?
@@ -580,7 +580,7 @@ cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph hgraph,
 		res = graph_from(hgraph, &graph);
 	if (res)
 		return res;
-	if (!info)
+	if (!info || graph->is_moved)
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(info, 0, sizeof(*info));
 	pthread_mutex_lock(&soft_graph_lock);

@@ -10,6 +10,7 @@ set -u
 . "$(dirname "$0")/rows.sh"
 
 graphs=$T/graphs
+moved=$T/graphs_moved
 
 # The same lines on the software device alone: what the shim answers by itself
 # is what a driver answers.
@@ -20,6 +21,8 @@ without_shim() {
 	LD_LIBRARY_PATH=$work/soft "$graphs" >"$work/plain"
 	rc=$?
 	grep -v '^ok' "$work/plain"
+	LD_LIBRARY_PATH=$work/soft "$moved" >"$work/plain_moved" || rc=$?
+	grep '^NO' "$work/plain_moved"
 	return "$rc"
 }
 
@@ -28,6 +31,13 @@ same_lines() {
 	rc=$?
 	diff "$work/plain" "$work/under.$1" || return 1
 	echo "$(grep -c '^ok' "$work/under.$1") facts"
+	return "$rc"
+}
+
+moved_children() {
+	"$mpsrun" "$moved" >"$work/under_moved"
+	rc=$?
+	diff "$work/plain_moved" "$work/under_moved" || return 1
 	return "$rc"
 }
 
@@ -105,6 +115,7 @@ row 'by the rings' same_lines ''
 row 'by the socket' same_lines no_ring
 row 'every post a call' same_lines no_post
 row 'both' same_lines no_ring,no_post
+row 'children that were moved, and their children' moved_children
 row 'two clients at once' two_at_once
 if [ -x "$T/graphs_rt" ]; then
 	row 'the runtime' "$mpsrun" "$T/graphs_rt"

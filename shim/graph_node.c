@@ -9,6 +9,7 @@
 #include "shim/ctx.h"
 #include "shim/function.h"
 #include "shim/graph.h"
+#include "shim/library.h"
 #include "shim_impl.h"
 
 /* ---- adding ---- */
@@ -289,6 +290,9 @@ read_kernel_locked(struct shim_kernel_work *k, CUDA_KERNEL_NODE_PARAMS *out)
 		k->list[i] = k->params + info->params[i].offset;
 	memset(out, 0, sizeof(*out));
 	out->func = (CUfunction)(uintptr_t)k->head.function;
+	/* The runtime knows its kernels by this one. */
+	if (f->kernel != NULL)
+		out->kern = (CUkernel)(uintptr_t)f->kernel->object.handle;
 	out->gridDimX = k->head.grid[0];
 	out->gridDimY = k->head.grid[1];
 	out->gridDimZ = k->head.grid[2];

@@ -62,6 +62,55 @@ host(void *arg)
 	c->last = c->seen[N - 1];
 }
 
+/* What a node launches is told by the name that the program knows. */
+static void
+parameters(float *x)
+{
+	float by = 2;
+	int n = N;
+	void *args[] = { &x, &by, &n }, *sum[] = { &x, &x, &n };
+	cudaKernelNodeParams p = {}, got = {};
+	cudaGraph_t graph, parent, child;
+	cudaGraphNode_t node, inner;
+	cudaGraphExec_t exec;
+	cudaKernel_t kernel;
+	size_t count = 1;
+	float first;
+
+	p.func = (void *)scale;
+	p.gridDim = dim3((N + 255) / 256);
+	p.blockDim = dim3(256);
+	p.kernelParams = args;
+	OK(cudaGraphCreate(&graph, 0));
+	OK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &p));
+	OK(cudaGraphKernelNodeGetParams(node, &got));
+	OK(cudaGetKernel(&kernel, (const void *)scale));
+	fact(got.func == (void *)scale || got.func == (void *)kernel,
+	     "a node's kernel has its name");
+	fact(*(float *)got.kernelParams[1] == 2.0f, "and its parameters");
+	OK(cudaGraphKernelNodeSetParams(node, &got));
+	OK(cudaGraphCreate(&parent, 0));
+	OK(cudaGraphAddChildGraphNode(&node, parent, NULL, 0, graph));
+	OK(cudaGraphInstantiate(&exec, parent, 0));
+	OK(cudaGraphChildGraphNodeGetGraph(node, &child));
+	OK(cudaGraphGetNodes(child, &inner, &count));
+	p.func = (void *)add;
+	p.kernelParams = sum;
+	OK(cudaGraphKernelNodeSetParams(inner, &p));
+	OK(cudaGraphKernelNodeGetParams(inner, &got));
+	OK(cudaGetKernel(&kernel, (const void *)add));
+	fact(got.func == (void *)add || got.func == (void *)kernel,
+	     "another kernel has its own");
+	OK(cudaGraphExecChildGraphNodeSetParams(exec, node, child));
+	OK(cudaMemset(x, 0x3f, 4));
+	OK(cudaGraphLaunch(exec, 0));
+	OK(cudaMemcpy(&first, x, 4, cudaMemcpyDeviceToHost));
+	fact(first > 1.49f && first < 1.5f, "and runs");
+	OK(cudaGraphExecDestroy(exec));
+	OK(cudaGraphDestroy(parent));
+	OK(cudaGraphDestroy(graph));
+}
+
 int
 main()
 {
@@ -128,6 +177,7 @@ main()
 	fact(cudaStreamEndCapture(a, &graph) ==
 	     cudaErrorStreamCaptureInvalidated, "which it invalidates");
 	cudaGetLastError();
+	parameters(x);
 	OK(cudaDeviceSynchronize());
 	printf("%s\n", failed ? "some facts are not so" : "all as it should be");
 	return failed;

@@ -120,7 +120,7 @@ def pallas():
     x = jax.random.normal(jax.random.key(1), (16, 512))
     print("softmax", bool(jnp.allclose(softmax.softmax(x),
                                        jax.nn.softmax(x), atol=1e-5)))
-    y = rms_norm.rms_norm(x, jnp.ones(512), jnp.zeros(512))
+    y = rms_norm.rms_norm(x.reshape(2, 8, 512), jnp.ones(512), jnp.zeros(512))
     print("rms_norm", f"{float(y.sum()):.4g}")
 
 

@@ -174,7 +174,11 @@ def growing():
 
 
 def profiled():
-    """torch.profiler's view of a step, by names of operators."""
+    """torch.profiler's view of a step, by names of operators.
+
+    CUPTI sees the worker's kernels in no client (README), so that the device's
+    side is not printed; a step under the profiler must run all the same.
+    """
     from torch.profiler import ProfilerActivity, profile
     model, x = net(), torch.randn(16, 128).to(DEVICE)
     model(x).sum().backward()
@@ -184,8 +188,6 @@ def profiled():
         torch.cuda.synchronize()
     events = p.key_averages()
     print(sorted({e.key for e in events if e.key.startswith("aten::")}))
-    print("kernels seen", sum(e.device_type.name == "CUDA" for e in events))
-    print("device time seen", sum(e.device_time_total for e in events) > 0)
 
 
 def one_rank():

@@ -124,7 +124,10 @@ def shim_procaddr_c(rows, exports, path):
 	__attribute__((visibility("hidden"))) void entry_##name(void);
 API_EXPORTS(DECLARE)""",
                   f"const unsigned int shim_proc_count = {len(names)};",
-                  "const char shim_proc_text[] =\n" + "\n".join(blob) + ";",
+                  # strcmp takes a slower way across the end of a page:
+                  # where that is, is not to depend on other code.
+                  "_Alignas(4096) const char shim_proc_text[] =\n"
+                  + "\n".join(blob) + ";",
                   "const struct shim_proc_name shim_proc_names[] = {\n"
                   + "\n".join(names) + "\n};",
                   "const struct shim_proc_version shim_proc_versions[] = {\n"

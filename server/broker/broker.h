@@ -62,6 +62,7 @@ struct brk_broker {
 	ino_t socket_ino;               /* unlink ours only */
 
 	uint64_t idle_ms;               /* 0: stay */
+	uint64_t handover_ms;           /* move.h; 0: never */
 	struct brk_timer idle;
 	struct brk_timer housekeeping;  /* bounds the log file */
 	char log_path[PATH_MAX];        /* "": not ours to bound */

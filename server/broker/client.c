@@ -423,6 +423,7 @@ brk_client_end(struct brk_client *client)
 	if (client->state == CLIENT_ENDED)
 		return;
 	client->state = CLIENT_ENDED;
+	client->ended_ns = brk_now_ns();
 	brk_conn_fini(&client->conn);
 	brk_timer_stop(&client->patience);
 	brk_timer_stop(&client->images.step);

@@ -44,6 +44,7 @@ struct brk_client {
 	const char *refusal;            /* CLIENT_REFUSED */
 	struct brk_timer patience;      /* until Hello; then until closed */
 
+	uint64_t ended_ns;              /* CLIENT_ENDED: since when */
 	uint64_t question;              /* id to answer */
 	struct brk_wait wait;           /* for a worker to be ready */
 	unsigned int outstanding;       /* requests at workers */

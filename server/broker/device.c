@@ -32,6 +32,7 @@ brk_device_get(struct brk_broker *broker, int ordinal)
 	device->broker = broker;
 	device->ordinal = ordinal;
 	device->start.fire = start_now;
+	device->handover.fire = brk_move_look;
 	LIST_INIT(&device->waits);
 	broker->devices[ordinal] = device;
 	return device;
@@ -43,6 +44,7 @@ brk_device_free(struct brk_device *device)
 	if (!device)
 		return;
 	brk_timer_stop(&device->start);
+	brk_timer_stop(&device->handover);
 	mps__worker_ready__free_unpacked(device->snapshot, NULL);
 	device->broker->devices[device->ordinal] = NULL;
 	free(device);

@@ -39,6 +39,9 @@ struct brk_device {
 	uint32_t last_status;           /* why there is no worker */
 	char last_message[256];
 	Mps__WorkerReady *snapshot;     /* the last one's; or NULL */
+	struct brk_timer handover;      /* move.c */
+	struct brk_request pause;
+	bool pausing;                   /* the question is unanswered */
 	uint64_t lost_clients;          /* that lost work to a fault */
 	uint64_t moved_clients;         /* that went on in another worker */
 	char last_fault[256];           /* what, and whose; "": none yet */

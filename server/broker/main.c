@@ -22,6 +22,9 @@
 #include "proto/sock.h"
 #include "server/broker/broker.h"
 
+/* A program that ends has seconds for what it had on the device. */
+#define HANDOVER_S 10
+
 static const char usage[] =
 	"usage: mpsd [OPTION]...\n"
 	"The broker of mpsshim: gives the programs of one user one GPU context.\n"
@@ -324,6 +327,15 @@ prepare(struct brk_broker *broker, const struct options *options)
 	return 0;
 }
 
+/* How long the work of a client that has ended may keep its worker. */
+static uint64_t
+read_handover(void)
+{
+	const char *set = getenv("MPSSHIM_HANDOVER_S");
+
+	return 1000 * (set && *set ? strtoull(set, NULL, 10) : HANDOVER_S);
+}
+
 static void
 set_limits(struct brk_broker *broker, const struct options *options)
 {
@@ -336,6 +348,7 @@ set_limits(struct brk_broker *broker, const struct options *options)
 	if (options->store_limit)
 		broker->store.max_bytes = options->store_limit;
 	broker->idle_ms = options->idle_ms;
+	broker->handover_ms = read_handover();
 }
 
 /* From a chosen directory and driver to a socket that listens. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/broker/move.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,4 +258,115 @@ brk_move_fail(struct brk_device *device, uint32_t status, const char *message)
 		if (any)
 			go_on(client);
 	}
+}
+
+/* ---- hand-over: nobody has lost anything ----------------------------------*/
+
+/* What others have begun is given so long to end. */
+#define PAUSE_MS 5000
+
+static void
+paused(struct brk_request *request, struct brk_result *result)
+{
+	struct brk_device *device = brk_of(request, struct brk_device, pause);
+	struct brk_worker *worker = device->worker;
+
+	device->pausing = false;
+	if (result->lost || !worker)
+		return;
+	if (result->status) {
+		log_line(LOG_WARN, "device %d: worker %d is not replaced yet: "
+			 "%s", device->ordinal, (int)worker->pid,
+			 result->message);
+		return;
+	}
+	worker->replaced = true;
+	kill(worker->pid, SIGKILL);
+}
+
+static void
+replace(struct brk_device *device)
+{
+	Mps__WorkerPause body = MPS__WORKER_PAUSE__INIT;
+	Mps__Control message = MPS__CONTROL__INIT;
+
+	body.patience_ms = PAUSE_MS;
+	message.body_case = MPS__CONTROL__BODY_WORKER_PAUSE;
+	message.worker_pause = &body;
+	device->pausing = true;
+	device->pause = (struct brk_request){ .answered = paused };
+	brk_worker_ask(device->worker, &device->pause, &message, NULL, 0);
+}
+
+/* One that has work on the device. One that has none waits for a quiet moment
+ * to be cleaned up, and nobody waits for it. */
+static struct brk_client *
+find_ended(struct brk_device *device)
+{
+	struct brk_client *client;
+	struct brk_session *session;
+
+	LIST_FOREACH(client, &device->broker->clients, link)
+		if (client->state == CLIENT_ENDED)
+			LIST_FOREACH(session, &client->sessions, link)
+				if (session->device == device &&
+				    session->state == SESSION_LIVE &&
+				    brk_session_is_busy(session))
+					return client;
+	return NULL;
+}
+
+/* Whom it would cost something that the worker does not know of. */
+static const struct brk_client *
+find_fragile(struct brk_device *device)
+{
+	struct brk_client *client;
+
+	LIST_FOREACH(client, &device->broker->clients, link)
+		if (client->state == CLIENT_LIVE &&
+		    brk_session_find(client, device->ordinal) &&
+		    brk_vault_has_arrays(client, device->ordinal))
+			return client;
+	return NULL;
+}
+
+void
+brk_move_look(struct brk_timer *timer)
+{
+	struct brk_device *device = brk_of(timer, struct brk_device, handover);
+	uint64_t limit = device->broker->handover_ms;
+	struct brk_client *ended = find_ended(device);
+	const struct brk_client *fragile = find_fragile(device);
+
+	if (!ended)
+		return;
+	brk_timer_set(&device->broker->loop, timer, limit);
+	if (brk_now_ns() - ended->ended_ns < limit * 1000000u ||
+	    device->pausing || !device->worker ||
+	    device->worker->state != WORKER_READY)
+		return;
+	if (fragile) {
+		log_line(LOG_WARN, "device %d: worker %d is not replaced yet: "
+			 "client %llu (pid %d) has arrays", device->ordinal,
+			 (int)device->worker->pid,
+			 (unsigned long long)fragile->id, (int)fragile->pid);
+		return;
+	}
+	log_line(LOG_WARN, "device %d: client %llu (pid %d) ended %llu s ago "
+		 "and its work goes on: worker %d is replaced",
+		 device->ordinal, (unsigned long long)ended->id,
+		 (int)ended->pid, (unsigned long long)
+		 ((brk_now_ns() - ended->ended_ns) / 1000000000u),
+		 (int)device->worker->pid);
+	replace(device);
+}
+
+void
+brk_move_watch(struct brk_device *device)
+{
+	uint64_t limit = device->broker->handover_ms;
+
+	if (limit && !device->handover.due_ns)
+		brk_timer_set(&device->broker->loop, &device->handover,
+			      limit + 1);
 }

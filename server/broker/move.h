@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/broker/loop.h"
+
 struct brk_client;
 struct brk_device;
 
@@ -28,5 +30,14 @@ void brk_move_start(struct brk_device *device);
 /* There will be none. */
 void brk_move_fail(struct brk_device *device, uint32_t status,
 		   const char *message);
+
+/*
+ * A client of the device has ended. If the worker still has it after a while
+ * (MPSSHIM_HANDOVER_S), so that its kernel may never end and others' code is
+ * not loaded, the worker is replaced as soon as nobody else loses by it.
+ */
+void brk_move_watch(struct brk_device *device);
+/* The device's timer. */
+void brk_move_look(struct brk_timer *timer);
 
 #endif

@@ -273,8 +273,10 @@ brk_session_leave(struct brk_client *client)
 	LIST_FOREACH(session, &client->sessions, link)
 		if (session->state == SESSION_HANDED ||
 		    session->state == SESSION_LIVE ||
-		    session->state == SESSION_RESTORING)
+		    session->state == SESSION_RESTORING) {
 			brk_session_forget(session);
+			brk_move_watch(session->device);
+		}
 }
 
 /* ---- the worker's end ----------------------------------------------------*/
@@ -341,6 +343,19 @@ brk_session_wake(struct brk_session *session)
 		return;
 	wake_slots(page);
 	munmap(page, CHANNEL_SIZE);
+}
+
+bool
+brk_session_is_busy(const struct brk_session *session)
+{
+	struct channel_page *page = map_page(session);
+	bool busy;
+
+	if (!page)
+		return false;
+	busy = atomic_load(&page->retired) < atomic_load(&page->issued);
+	munmap(page, CHANNEL_SIZE);
+	return busy;
 }
 
 /*

@@ -73,6 +73,8 @@ uint32_t brk_session_error(struct brk_client *client, int device);
 /* Tell the client that what it had is lost. */
 void brk_session_die(struct brk_session *session, uint32_t status,
 		     const char *why);
+/* Has it begun something that has not ended? So the worker says. */
+bool brk_session_is_busy(const struct brk_session *session);
 /* Another worker serves it: whoever waits for a reply looks again. */
 void brk_session_wake(struct brk_session *session);
 /* Have the device's worker serve it; resume: another one has. */

@@ -467,7 +467,8 @@ brk_worker_reap(struct brk_worker *worker)
 	/* A fault is some client's doing, who has lost by it; what counts
 	 * against the device is a worker that ends without saying why, or
 	 * with nobody's kernel in flight. */
-	counts = !worker->was_ready || (status && !worker->fault) ||
+	counts = !worker->was_ready ||
+		 (status && !worker->fault && !worker->replaced) ||
 		 (worker->fault && !worker->suspects && !worker->culprit) ||
 		 worker->fault == BRK_ECC_UNCORRECTABLE;
 	log_line(counts ? LOG_ERROR : LOG_INFO, "%s", line);

@@ -70,6 +70,7 @@ struct brk_worker {
 	char fault_message[256];
 	uint64_t stats_asked_ns;        /* 0: no WorkerStats unanswered */
 	bool was_ready, gave_up, killed;
+	bool replaced;                  /* by us, and nobody is to blame */
 };
 
 int brk_worker_start(struct brk_device *device,

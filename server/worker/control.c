@@ -265,6 +265,9 @@ do_question(struct question *q)
 	case MPS__CONTROL__BODY_WORKER_RESUME:
 		do_resume(q);
 		return;
+	case MPS__CONTROL__BODY_WORKER_PAUSE:
+		wkr_pause(q->m->worker_pause->patience_ms, q->m->id);
+		return;
 	case MPS__CONTROL__BODY_WORKER_CHUNK:
 		do_chunk(q);
 		return;

@@ -317,18 +317,20 @@ waits_for(const struct wkr_client *client)
 
 /* One turn: what has retired, then what is new. True when anything moved. */
 static bool
-serve(struct wkr_client *client)
+serve(struct wkr_client *client, bool resting)
 {
 	bool any = wkr_client_poll(client);
 
 	if (client->restore)
 		return wkr_restore_step(client);
 	any |= wkr_hosts_poll(client);
-	if (any)
+	if (any && !resting)
 		wkr_backlog_run(client);
-	if (client->held)
+	if (client->held && !resting)
 		any |= retry_held(client);
-	if (client->no_ring) {
+	if (resting) {
+		;       /* pause.c */
+	} else if (client->no_ring) {
 		any |= serve_reader(client);
 	} else {
 		any |= serve_ring(client, &client->unordered, false);
@@ -358,10 +360,12 @@ static bool
 serve_all(struct wkr_lane *lane)
 {
 	struct wkr_client **link = &lane->clients, *client;
-	bool any = false;
+	bool any = false, resting = atomic_load(&wkr.paused);
+
+	atomic_store(&lane->resting, resting);
 
 	while ((client = *link)) {
-		any |= serve(client);
+		any |= serve(client, resting);
 		if (!is_over(client)) {
 			link = &client->lane_next;
 			continue;

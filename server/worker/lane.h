@@ -30,6 +30,7 @@ struct wkr_lane {
 	struct wkr_fence *fences; /* unused ones */
 	uint64_t now_ns;	  /* when its turn began */
 	uint32_t looks;		  /* for something to do, since it last slept */
+	_Atomic bool resting; /* it has seen wkr.paused, and begins nothing */
 	_Atomic unsigned nclients;
 	pthread_mutex_t lock; /* guards notes */
 	struct wkr_note *notes, **notes_end;

@@ -85,11 +85,9 @@ why_module_is_lost(struct wkr_journal *journal, const struct wkr_entry *entry)
 	return why;
 }
 
-/* What no worker can make again; NULL: nothing. */
 static const char *
-why_lost(struct wkr_client *client)
+why_lost_locked(struct wkr_journal *journal)
 {
-	struct wkr_journal *journal = &client->journal;
 	const char *why = NULL;
 	struct wkr_entry *e;
 	size_t size;
@@ -111,6 +109,17 @@ why_lost(struct wkr_client *client)
 	return why;
 }
 
+const char *
+wkr_restore_why_lost(struct wkr_client *client)
+{
+	const char *why;
+
+	pthread_mutex_lock(&client->journal.lock);
+	why = why_lost_locked(&client->journal);
+	pthread_mutex_unlock(&client->journal.lock);
+	return why;
+}
+
 void
 wkr_restore_go(struct wkr_client *client, uint64_t control_id)
 {
@@ -123,7 +132,7 @@ wkr_restore_go(struct wkr_client *client, uint64_t control_id)
 		return;
 	}
 	restore->control_id = control_id;
-	why = why_lost(client);
+	why = wkr_restore_why_lost(client);
 	if (why)
 		wkr_restore_fail(client, why);
 	restore->next = TAILQ_FIRST(&client->journal.entries);

@@ -18,6 +18,8 @@ CUresult wkr_restore_begin(struct wkr_client *client, struct wkr_note *note,
 /* WorkerResume: its memory and images are there. Answered when it is served,
  * or lost. */
 void wkr_restore_go(struct wkr_client *client, uint64_t control_id);
+/* What no worker can make again of it; NULL: nothing. Helper thread. */
+const char *wkr_restore_why_lost(struct wkr_client *client);
 /* It has ended instead. */
 void wkr_restore_cancel(struct wkr_client *client);
 void wkr_restore_free(struct wkr_client *client);

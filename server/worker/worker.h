@@ -60,6 +60,7 @@ struct wkr {
 	struct wkr_client *clients;
 	_Atomic uint32_t active_streams; /* with unretired work */
 	_Atomic uint64_t image_loads;
+	_Atomic bool paused; /* no frame of a client is begun (pause.c) */
 };
 
 extern struct wkr wkr;
@@ -85,6 +86,9 @@ int wkr_control_run(void);
 int wkr_control_send(const Mps__Control *message, const int *fds, int nfds);
 void wkr_control_done(uint64_t id, CUresult status, const char *message,
 		      int fd);
+
+/* pause.c: WorkerPause. */
+void wkr_pause(uint32_t patience_ms, uint64_t control_id);
 
 /* stats.c */
 void wkr_stats_send(uint64_t id);

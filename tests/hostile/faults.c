@@ -484,6 +484,36 @@ three_ends_in_a_minute_are_enough(unsigned rounds)
 	expect_error(&puppets[0], "the worker of device 0 ended");
 }
 
+/* Its kernel never ends, and loading code would wait for it. */
+static void
+endless_kernel_of_a_dead_client(unsigned rounds)
+{
+	pid_t before;
+	double begin;
+
+	(void)rounds;
+	setenv("MPSSHIM_HANDOVER_S", "1", 1);
+	make(0, 3);
+	before = worker();
+	expect(&puppets[2], "hang", "ok");
+	end(&puppets[2]);
+	/* Busy all the time, and none of it is lost. */
+	tell(&puppets[0], "kernels 12000");
+	begin = now_ms();
+	while (worker() == before && now_ms() - begin < 20000)
+		nap(50);
+	if (worker() == before)
+		complain("it still has that worker");
+	if (!says(hear(&puppets[0]), "ok"))
+		complain("kernels: %s", puppets[0].said);
+	expect(&puppets[1], "check", "ok");
+	expect(&puppets[0], "check", "ok");
+	expect_quiet(&puppets[0]);
+	expect_quiet(&puppets[1]);
+	expect_log("ended 1 s ago and its work goes on");
+	unsetenv("MPSSHIM_HANDOVER_S");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -507,6 +537,8 @@ main(int argc, char **argv)
 	row("a worker may be killed at any moment", killed_at_any_moment,
 	    (rounds + 3) / 4);
 	row("what cannot be kept is said", what_cannot_be_kept_is_said, 1);
+	row("an endless kernel of a dead client is got rid of",
+	    endless_kernel_of_a_dead_client, 1);
 	row("three ends in a minute are enough",
 	    three_ends_in_a_minute_are_enough, 1);
 	if (!failed) {

@@ -256,6 +256,7 @@ add_traits(struct wkr_traits *to, struct wkr_traits more)
 {
 	to->shares &= more.shares;
 	to->variables |= more.variables;
+	to->state |= more.state;
 	to->prints |= more.prints;
 	to->managed |= more.managed;
 }
@@ -312,7 +313,7 @@ wkr_module_has_state(const struct wkr_image *image, uint32_t kind)
 	struct wkr_traits traits;
 
 	return traits_of(image, wrapper, &traits) != CUDA_SUCCESS ||
-	       !traits.shares;
+	       traits.state;
 }
 
 CUresult

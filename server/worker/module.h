@@ -14,13 +14,14 @@
 struct wkr_traits {
 	bool shares;    /* clients can use one load: none sees another's writes */
 	bool variables; /* has some, of whatever sort */
+	bool state;     /* its kernels may write some */
 	bool prints;    /* refers to vprintf */
 	bool managed;   /* has managed variables, which the host cannot reach */
 	bool untargeted; /* is PTX that says for no architecture what it is */
 };
 /* Of what cannot be looked into. */
 #define WKR_TRAITS_UNKNOWN \
-	((struct wkr_traits){.variables = true, .prints = true})
+	((struct wkr_traits){.variables = true, .state = true, .prints = true})
 
 /* Code as the broker gave it; kept until the broker takes it back and nobody
  * reads it any more. The driver has a copy of its own of what it loaded. */

@@ -21,6 +21,9 @@
 /* Types of symbols that are nvcc's own: texture, surface and sampler
  * references, which a client binds. */
 #define STT_CUDA_FIRST 10
+/* Of sm_90 and later: how much shared memory of each block is the system's.
+ * The loader defines it. */
+#define RESERVED_SHARED ".nv.reservedSmem"
 /* nvcc's mark on the symbol of a managed variable (seen in st_other). */
 #define OTHER_MANAGED 0x04u
 /* Of PTX: more variables than this are not looked up one by one. */
@@ -140,18 +143,30 @@ string(const struct elf *elf, const Elf64_Shdr *table, uint64_t at)
 	};
 }
 
-/* Does a section hold variables that outlive a kernel? */
-static bool
-holds_variables(const struct elf *elf, const Elf64_Shdr *sh)
+/* Which variables that outlive a kernel does a section hold? */
+enum holding { HOLDS_NONE, HOLDS_CONSTANTS, HOLDS_GLOBALS };
+
+static enum holding
+held_by(const struct elf *elf, const Elf64_Shdr *sh)
 {
 	Elf64_Shdr names;
 	struct span name;
 
 	if (!section(elf, elf->eh.e_shstrndx, &names))
-		return true;
+		return HOLDS_GLOBALS;
 	name = string(elf, &names, sh->sh_name);
+	if (begins(name, ".nv.global"))
+		return HOLDS_GLOBALS;
 	/* Bank 3 is that of __constant__ variables. */
-	return begins(name, ".nv.global") || begins(name, ".nv.constant3");
+	return begins(name, ".nv.constant3") ? HOLDS_CONSTANTS : HOLDS_NONE;
+}
+
+/* A variable that only the host writes, by its address, or kernels too. */
+static void
+note_variable(struct wkr_traits *traits, enum holding held)
+{
+	traits->shares = false;
+	traits->state |= held == HOLDS_GLOBALS;
 }
 
 static void
@@ -165,20 +180,21 @@ look_at_symbol(const struct elf *elf, const Elf64_Shdr *names,
 	if (equals(name, "vprintf"))
 		traits->prints = true;
 	if (type >= STT_CUDA_FIRST)
-		traits->shares = false;
-	if (type != STT_OBJECT)
+		note_variable(traits, HOLDS_GLOBALS);
+	if (type != STT_OBJECT ||
+	    (!sym->st_shndx && begins(name, RESERVED_SHARED)))
 		return;
 	if (sym->st_other & OTHER_MANAGED)
 		traits->managed = true;
 	if (!sym->st_shndx || !section(elf, sym->st_shndx, &home)) {
 		/* Another module's. */
-		traits->shares = false;
-	} else if (holds_variables(elf, &home)) {
+		note_variable(traits, HOLDS_GLOBALS);
+	} else if (held_by(elf, &home)) {
 		/* What lies between them is at most their alignment. */
 		named[sym->st_shndx] += sym->st_size + 16;
 		traits->variables = true;
 		if (!is_harmless(name, sym->st_size))
-			traits->shares = false;
+			note_variable(traits, held_by(elf, &home));
 	}
 }
 
@@ -191,7 +207,7 @@ look_at_table(const struct elf *elf, const Elf64_Shdr *table, uint64_t *named,
 
 	if (table->sh_entsize != sizeof(sym) ||
 	    !section(elf, table->sh_link, &names)) {
-		traits->shares = false;
+		note_variable(traits, HOLDS_GLOBALS);
 		return;
 	}
 	for (uint64_t at = 0; at + sizeof(sym) <= table->sh_size;
@@ -219,8 +235,8 @@ look_at_elf(const char *data, size_t size, struct wkr_traits *traits)
 			look_at_table(&elf, &sh, named, traits);
 	/* Bytes without a name may be anything. */
 	for (unsigned i = 0; section(&elf, i, &sh); i++)
-		if (holds_variables(&elf, &sh) && sh.sh_size > named[i])
-			traits->shares = false;
+		if (held_by(&elf, &sh) && sh.sh_size > named[i])
+			note_variable(traits, held_by(&elf, &sh));
 }
 
 /* ---- text */
@@ -285,7 +301,7 @@ count_word(const char *text, size_t size, struct span word)
 
 /* A variable that is declared and never used cannot be written. */
 static bool
-is_written(const char *text, size_t size, struct span name, unsigned *budget)
+is_used(const char *text, size_t size, struct span name, unsigned *budget)
 {
 	/* Of these the names say enough, whatever their size is. */
 	if (is_harmless(name, 1))
@@ -305,13 +321,13 @@ look_at_word(struct span w, struct wkr_traits *traits)
 		traits->managed = true;
 	if (equals(w, ".texref") || equals(w, ".surfref") ||
 	    equals(w, ".samplerref"))
-		traits->shares = false;
+		note_variable(traits, HOLDS_GLOBALS);
 }
 
 /* Behind .global or .const: the names declared, up to the semicolon. */
 static void
 look_at_declaration(const char *text, size_t size, size_t *at, unsigned *budget,
-		    struct wkr_traits *traits)
+		    enum holding held, struct wkr_traits *traits)
 {
 	unsigned depth = 0;
 	bool named = false;
@@ -331,8 +347,8 @@ look_at_declaration(const char *text, size_t size, size_t *at, unsigned *budget,
 		else if (!named && !isdigit((unsigned char)*w.at) &&
 			 *w.at != '.' && is_name(*w.at)) {
 			named = true;
-			if (is_written(text, size, w, budget))
-				traits->shares = false;
+			if (is_used(text, size, w, budget))
+				note_variable(traits, held);
 		}
 	}
 }
@@ -353,9 +369,13 @@ look_at_text(const char *text, size_t size, struct wkr_traits *traits)
 		/* .ptr .global says of a parameter where it points. */
 		if ((equals(w, ".global") || equals(w, ".const")) &&
 		    !equals(before, ".ptr")) {
+			enum holding held = equals(w, ".const") ?
+				HOLDS_CONSTANTS : HOLDS_GLOBALS;
+
 			if (equals(before, ".extern"))
-				traits->shares = false;
-			look_at_declaration(text, size, &at, &budget, traits);
+				note_variable(traits, held);
+			look_at_declaration(text, size, &at, &budget, held,
+					    traits);
 		}
 		before = w;
 	}

@@ -57,6 +57,14 @@ START_TEST(a_variable_that_a_kernel_uses_is_not_shared)
 }
 END_TEST
 
+START_TEST(kernels_write_variables_but_no_constants)
+{
+	ck_assert(of_text(HEAD ".global .u32 n; st.global.u32 [n], 1;").state);
+	ck_assert(!of_text(HEAD ".const .u32 n; ld.const.u32 %r1, [n];").state);
+	ck_assert(!of_text(HEAD ".global .u32 n;").state);
+}
+END_TEST
+
 START_TEST(a_variable_that_nobody_uses_is_shared)
 {
 	struct wkr_traits t = of_text(HEAD
@@ -195,10 +203,13 @@ START_TEST(symbols_of_machine_code_tell)
 
 	ck_assert(!of_cubin(&c).shares);
 	ck_assert(of_cubin(&c).variables);
+	ck_assert(of_cubin(&c).state);
 	c = make_cubin(".nv.global.init", "$str$1", 128);
 	ck_assert(of_cubin(&c).shares);
+	ck_assert(!of_cubin(&c).state);
 	c = make_cubin(".nv.constant3", "table", 128);
 	ck_assert(!of_cubin(&c).shares);
+	ck_assert(!of_cubin(&c).state);
 	c = make_cubin(".nv.shared.f", "tile", 128);
 	ck_assert(of_cubin(&c).shares);
 	ck_assert(!of_cubin(&c).variables);
@@ -239,6 +250,20 @@ START_TEST(undefined_objects_and_references_are_not_shared)
 	c.sym[1].st_shndx = 3;
 	c.sym[1].st_info = ELF64_ST_INFO(STB_LOCAL, 10);
 	ck_assert(!of_cubin(&c).shares);
+}
+END_TEST
+
+/* Every kernel of sm_90 refers to it. */
+START_TEST(shared_memory_of_the_system_is_no_variable)
+{
+	struct cubin c = make_cubin(".nv.shared.reserved.0",
+				    ".nv.reservedSmem.offset0", 4);
+
+	c.sym[1].st_info = ELF64_ST_INFO(STB_WEAK, STT_OBJECT);
+	c.sym[1].st_shndx = SHN_UNDEF;
+	ck_assert(of_cubin(&c).shares);
+	ck_assert(!of_cubin(&c).state);
+	ck_assert(!of_cubin(&c).variables);
 }
 END_TEST
 
@@ -381,6 +406,7 @@ END_TEST
 
 SUITE("worker_traits", code_without_variables_is_shared,
       a_variable_that_a_kernel_uses_is_not_shared,
+      kernels_write_variables_but_no_constants,
       a_variable_that_nobody_uses_is_shared,
       strings_and_tables_of_the_compiler_are_shared,
       code_for_no_architecture_is_told,
@@ -391,6 +417,7 @@ SUITE("worker_traits", code_without_variables_is_shared,
       symbols_of_machine_code_tell, bytes_without_a_name_are_not_shared,
       empty_objects_are_shared_when_they_are_one_byte,
       undefined_objects_and_references_are_not_shared,
+      shared_memory_of_the_system_is_no_variable,
       machine_code_says_that_it_prints_or_is_managed,
       every_byte_of_machine_code_may_be_wrong,
       a_fatbin_is_as_its_usable_code_is, compressed_code_is_looked_into,

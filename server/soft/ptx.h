@@ -131,6 +131,8 @@ struct ptx_env {
 	const _Atomic uint64_t *generation;
 	/* Device printf: the formatted text, already expanded. */
 	void (*print)(void *ctx, const char *text, size_t size);
+	/* The line of a failed assertion. */
+	void (*complain)(void *ctx, const char *text, size_t size);
 	/* Device heap. NULL when exhausted. */
 	uint64_t (*heap_alloc)(void *ctx, size_t size);
 	void (*heap_free)(void *ctx, uint64_t addr);

@@ -344,8 +344,8 @@ ptx_print_assert(struct ptx_warp *w, unsigned lane, uint64_t message,
 			f ? f : "", line, fn ? fn : "", b->id[0], b->id[1],
 			b->id[2], t % n[0], t / n[0] % n[1],
 			t / n[0] / n[1], m ? m : "");
-	if (size > 0 && env->print)
-		env->print(env->ctx, out, (size_t)size);
+	if (size > 0 && env->complain)
+		env->complain(env->ctx, out, (size_t)size);
 	if (size >= 0)
 		free(out);
 	free(m);

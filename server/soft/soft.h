@@ -136,6 +136,8 @@ uint64_t soft_new_id(void);
 
 /* soft_print.c: the one printf FIFO of the process. */
 void soft_print(void *ctx, const char *text, size_t size);
+/* To stderr, at once. */
+void soft_print_error(void *ctx, const char *text, size_t size);
 void soft_print_flush(void);
 size_t soft_print_size(void);
 void soft_print_resize(size_t size);

@@ -22,6 +22,7 @@ static struct ptx_env env = {
 	.range = soft_mem_lookup,
 	.generation = &soft_mem_generation,
 	.print = soft_print,
+	.complain = soft_print_error,
 	.heap_alloc = soft_heap_alloc,
 	.heap_free = soft_heap_free,
 	.texture = soft_tex_fetch,

@@ -166,7 +166,7 @@ grid_end_locked(struct soft_op *op)
 	if (res) {
 		soft_log("%s: %s", soft_error_name(res),
 			 detail ? detail : "no detail");
-		/* The text of an assertion is out before its code is. */
+		/* What was printed is out before the code is. */
 		soft_print_flush();
 		soft_poison(res);
 	}

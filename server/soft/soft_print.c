@@ -66,6 +66,13 @@ soft_print(void *ctx, const char *text, size_t size)
 }
 
 void
+soft_print_error(void *ctx, const char *text, size_t size)
+{
+	(void)ctx;
+	fwrite(text, 1, size, stderr);
+}
+
+void
 soft_print_flush(void)
 {
 	char *text;

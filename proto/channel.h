@@ -42,6 +42,7 @@
 #define CHANNEL_SLOT_SIZE (16u * 1024u)
 #define CHANNEL_NO_SLOT UINT32_MAX
 #define CHANNEL_WHY 192u
+#define CHANNEL_TEXT 3072u
 /* Pageable copies go through this much kept, registered memory. */
 #define CHANNEL_STAGING (4u * 1024u * 1024u)
 
@@ -94,6 +95,9 @@ struct channel_page {
 	char why[CHANNEL_WHY];
 	_Alignas(64) struct ring_words ordered;
 	struct ring_words unordered;
+	/* Written before dead, by the broker: lines that the driver said of an
+	 * assertion that failed, for stderr as they are; or "". */
+	char text[CHANNEL_TEXT];
 };
 _Static_assert(sizeof(struct channel_page) <= 4096, "one page");
 

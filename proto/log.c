@@ -132,6 +132,15 @@ quiet_write(int fd, const char *text, size_t size)
 }
 
 void
+log_text(const char *text, size_t size)
+{
+	int saved = errno;
+
+	quiet_write(STDERR_FILENO, text, size);
+	errno = saved;
+}
+
+void
 log_line(enum log_level at, const char *format, ...)
 {
 	char text[1024];

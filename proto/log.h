@@ -12,6 +12,7 @@
 #define PROTO_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
@@ -21,6 +22,8 @@ void log_init(const char *name, enum log_level default_level);
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* On stderr as it is, whatever the level and wherever the log goes. */
+void log_text(const char *text, size_t size);
 /* At most once per call site and process. */
 #define log_once(level, ...) \
 	do { \

@@ -36,6 +36,7 @@ struct shim_chan {
 	struct shim_stage stage;
 	struct shim_fd data;        /* socket: nudges, or everything */
 	_Atomic uint32_t sticky;    /* CUresult */
+	_Atomic bool said;          /* the page's text is on stderr */
 	_Atomic uint64_t free_slots; /* bit i: reply slot i has no owner */
 	pthread_mutex_t lock;       /* guards lanes, and with no_ring the
 				     * sending side of the socket and: */

@@ -116,6 +116,17 @@ why_worker_died(struct shim_chan *chan)
 	return CUDA_ERROR_LAUNCH_FAILED;
 }
 
+/* Natively the driver writes it here, before any call returns the error. */
+static void
+say_text(struct shim_chan *chan)
+{
+	const char *text = chan->channel.page->text;
+	size_t size = strnlen(text, CHANNEL_TEXT);
+
+	if (size && !atomic_exchange(&chan->said, true))
+		log_text(text, size);
+}
+
 /* Once a process: what it cannot know from a code that might be its own. */
 static void
 lose_worker(struct shim_chan *chan, CUresult code)
@@ -123,6 +134,7 @@ lose_worker(struct shim_chan *chan, CUresult code)
 	const char *slash = strrchr(shim_process.socket, '/');
 	const char *why = chan->channel.page->why;
 
+	say_text(chan);
 	shim_chan_fail(chan, code);
 	log_once(LOG_ERROR, "what this program had on the GPU is lost (error "
 		 "%d): %.*s; %.*s/mpsd.log says more; every CUDA call of this "

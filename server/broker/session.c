@@ -402,6 +402,25 @@ judge(struct brk_session *session, const struct brk_loss *loss,
 		BRK_LAUNCH_FAILED : 0;
 }
 
+/* To whoever it may be about, before it hears that it has lost. */
+static void
+give_text(struct brk_session *session, const struct brk_loss *loss)
+{
+	struct channel_page *page = loss->text ? map_page(session) : NULL;
+	uint64_t begun;
+	bool may_be;
+
+	if (!page)
+		return;
+	begun = session->no_ring ? atomic_load(&page->issued) :
+				   atomic_load(&page->kept);
+	may_be = loss->culprit ? loss->culprit == session->client->id :
+				 begun > atomic_load(&page->done);
+	if (may_be)
+		snprintf(page->text, sizeof(page->text), "%s", loss->text);
+	munmap(page, CHANNEL_SIZE);
+}
+
 void
 brk_session_lose(struct brk_client *client, const struct brk_loss *loss)
 {
@@ -417,6 +436,7 @@ brk_session_lose(struct brk_client *client, const struct brk_loss *loss)
 			continue;
 		status = judge(session, loss, &why);
 		if (status || client->state != CLIENT_LIVE) {
+			give_text(session, loss);
 			brk_session_die(session, status ? status :
 					BRK_MPS_RPC_FAILURE, why);
 			continue;

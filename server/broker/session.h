@@ -50,6 +50,7 @@ struct brk_loss {
 	uint32_t status;        /* for all; 0: judge by what each has lost */
 	uint32_t fault;         /* CUresult of a device fault, or 0 */
 	uint64_t culprit;       /* client, 0: not known */
+	const char *text;       /* what the driver said of it, or NULL */
 };
 
 /* Attach, once the device's worker is ready. */

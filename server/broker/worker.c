@@ -153,34 +153,10 @@ spawn(struct brk_device *device, int sock, int output, pid_t *out_pid)
 /* ---- output -------------------------------------------------------------*/
 
 static void
-log_output(struct brk_worker *worker, const char *text, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		bool full = worker->line_size == sizeof(worker->line);
-
-		if (text[i] == '\n' || full) {
-			log_line(LOG_WARN, "worker %d: %.*s", (int)worker->pid,
-				 (int)worker->line_size, worker->line);
-			worker->line_size = 0;
-		}
-		if (text[i] != '\n')
-			worker->line[worker->line_size++] =
-				(unsigned char)text[i] < ' ' ? ' ' : text[i];
-	}
-}
-
-static void
 output_dispatch(struct brk_source *source, uint32_t events)
 {
-	struct brk_worker *worker = brk_of(source, struct brk_worker, output);
-	char text[4096];
-	ssize_t n = read(worker->output_fd, text, sizeof(text));
-
 	(void)events;
-	if (n > 0)
-		log_output(worker, text, (size_t)n);
-	else if (n == 0 || errno != EAGAIN)
-		brk_loop_remove(&worker->broker->loop, &worker->output);
+	brk_worker_read(brk_of(source, struct brk_worker, output));
 }
 
 /* ---- questions ----------------------------------------------------------*/
@@ -326,6 +302,9 @@ worker_ready(struct brk_worker *worker, const Mps__WorkerReady *ready)
 static int
 worker_fault(struct brk_worker *worker, const Mps__WorkerFault *fault)
 {
+	/* What it said of the fault is here already. */
+	for (int i = 0; i < 64 && brk_worker_read(worker); i++)
+		;
 	worker->fault = fault->status ? fault->status : BRK_LAUNCH_FAILED;
 	worker->culprit = fault->client;
 	worker->suspects = fault->suspects;
@@ -393,6 +372,7 @@ retire(struct brk_worker *worker, uint64_t grace_ms)
 	struct brk_loss loss = {
 		.generation = worker->generation,
 		.fault = worker->fault, .culprit = worker->culprit,
+		.text = worker->fault == BRK_ASSERT ? worker->text : NULL,
 	};
 
 	if (worker->state == WORKER_ENDING)
@@ -446,10 +426,9 @@ read_rest(struct brk_worker *worker)
 	/* Bounded: a child of the worker might hold the socket open. */
 	for (int i = 0; i < 64 && worker->state != WORKER_ENDING; i++)
 		source->dispatch(source, EPOLLIN);
-	for (int i = 0; i < 64 && worker->output.fd >= 0; i++)
-		output_dispatch(&worker->output, EPOLLIN);
-	if (worker->line_size)
-		log_output(worker, "\n", 1);
+	for (int i = 0; i < 64 && brk_worker_read(worker); i++)
+		;
+	brk_worker_end_line(worker);
 }
 
 bool

@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "proto/channel.h"
 #include "server/broker/addr.h"
 #include "server/broker/conn.h"
 #include "server/broker/loop.h"
@@ -59,8 +60,10 @@ struct brk_worker {
 	struct brk_timer patience;
 	struct brk_source output;       /* its stdout and stderr */
 	int output_fd;
-	char line[256];
+	char line[2048];
 	size_t line_size;
+	char text[CHANNEL_TEXT];        /* whole lines about an assertion */
+	size_t text_size;
 	struct brk_window windows[ADDR_WINDOWS];
 	unsigned int nwindows;
 	uint64_t free, total;           /* bytes of device memory */
@@ -79,6 +82,10 @@ void brk_worker_ask(struct brk_worker *worker, struct brk_request *request,
 		    Mps__Control *message, const int *fds, int nfds);
 /* Let it end by itself, then by force. */
 void brk_worker_stop(struct brk_worker *worker);
+/* output.c: read some of its output; false: there is no more just now. */
+bool brk_worker_read(struct brk_worker *worker);
+/* None will come. */
+void brk_worker_end_line(struct brk_worker *worker);
 /* waitpid() without waiting: true if it is gone; *worker is then freed. */
 bool brk_worker_reap(struct brk_worker *worker);
 

@@ -117,7 +117,7 @@ bool wkr_print_acquire(struct wkr_client *client, uint64_t seq,
 		       struct wkr_printer *printer);
 void wkr_print_release(struct wkr_client *client);
 void wkr_print_collect(struct wkr_client *client);
-/* At a fault: what nobody will collect goes to the log. */
+/* At a fault: what nobody will collect goes to the broker. */
 void wkr_print_last(void);
 
 #endif

@@ -125,11 +125,13 @@ fault(CUresult code)
 		m.suspects = name_suspects_locked(who, sizeof(who));
 	snprintf(text, sizeof(text), "device %d: %s (%d), %s", wkr.ordinal,
 		 name ? name : "fault", (int)code, who);
-	/* Its own code; what the others have lost the broker sees. */
-	if (suspect)
+	/* Before anybody hears of it. */
+	wkr_print_last();
+	/* Its own code; what the others have lost the broker sees, and who is
+	 * given the text of an assertion. */
+	if (suspect && code != CUDA_ERROR_ASSERT)
 		wkr_client_tell(suspect, code, "a kernel of this program has "
 				"faulted");
-	wkr_print_last();
 	log_line(LOG_ERROR, "%s; this worker ends", text);
 	m.status = (uint32_t)code;
 	m.message = text;

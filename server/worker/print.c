@@ -225,19 +225,17 @@ wkr_print_release(struct wkr_client *client)
 void
 wkr_print_last(void)
 {
-	char buf[2048], *line, *rest = buf;
+	char buf[4096];
 	ssize_t n;
 
 	/* Whoever holds the lock may be waiting in the driver for ever. */
 	if (pthread_mutex_trylock(&print_lock) != 0)
 		return;
 	fflush(stdout);
-	n = pread(STDOUT_FILENO, buf, sizeof(buf) - 1, consumed);
+	n = pread(STDOUT_FILENO, buf, sizeof(buf), consumed);
 	pthread_mutex_unlock(&print_lock);
-	if (n <= 0)
-		return;
-	buf[n] = 0;
-	while ((line = strsep(&rest, "\n")) != NULL)
-		if (*line)
-			log_line(LOG_ERROR, "device: %s", line);
+	/* The broker reads it, to the end of the last line. */
+	if (n > 0 && write(STDERR_FILENO, buf, (size_t)n) == n &&
+	    buf[n - 1] != '\n')
+		n = write(STDERR_FILENO, "\n", 1);
 }

@@ -61,13 +61,17 @@ row $? "their kernels never overlapped: $device ns"
 [ "$events" != '?' ] && [ "$events" -gt 0 ]
 row $? "but both were between start and end for $events ns"
 
-# A failed assertion: CUDA's code, one line for the user, its text in the log.
+# A failed assertion: CUDA's text and code, one line for the user.
 unset SOFTCUDA_THREADS
 export CUDA_MPS_PIPE_DIRECTORY="$work/socket.assert"
 got=$("$bin/mpsrun" --driver=soft "$build/tests/assert" 2>"$work/err")
-[ "$got" = 710 ] && grep -q 'is lost (error 710): a kernel of this program has faulted' "$work/err"
+[ "$got" = 710 ] && [ "$(wc -l <"$work/err")" -eq 2 ] && grep -q 'is lost (error 710): a kernel of this program has faulted' "$work/err"
 row $? "a failed assertion gives $got and says whose fault it was"
-grep -q 'assert.cu:.*Assertion .n > 5' "$CUDA_MPS_PIPE_DIRECTORY/mpsd.log"
+text="assert.cu:11: void expects_more(int): block: [0,0,0], thread: [0,0,0]"
+text="$text Assertion \`n > 5 && \"wanted more\"\` failed."
+grep -qxF "tests/api/$text" "$work/err"
+row $? "before that its text, as CUDA has it: $(head -n 1 "$work/err")"
+grep -qF "$text" "$CUDA_MPS_PIPE_DIRECTORY/mpsd.log"
 row $? "its text is in the broker's log"
 "$bin/mpsrun" --driver=soft "$build/examples/vecadd" >"$work/out" 2>&1
 row $? "the next program gets a new worker: $(tail -n 1 "$work/out")"

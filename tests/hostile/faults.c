@@ -370,6 +370,36 @@ who_was_busy_hears_so(unsigned rounds)
 	expect_log("one of clients");
 }
 
+/* Whoever may have asserted has CUDA's text before the code, and once. */
+static void
+text_of_an_assertion_is_given(unsigned rounds)
+{
+	static const char said[] =
+		"a.cu:9: f: block: [0,0,0], thread: [0,0,0] Assertion `n > 5` "
+		"failed.\n"
+		"a.cu:9: f: block: [0,0,0], thread: [1,0,0] Assertion `n > 5` "
+		"failed.\n";
+	const char *text;
+
+	(void)rounds;
+	make(0, 4);
+	expect(&puppets[3], "arm", "ok");
+	expect(&puppets[3], "assert", "710");
+	expect(&puppets[2], "check", "ok");
+	expect(&puppets[2], "arm", "ok");
+	expect(&puppets[1], "hold", "ok");
+	expect(&puppets[2], "assert", "719");
+	expect(&puppets[1], "wait", "719");
+	for (int i = 1; i < 4; i++) {
+		expect(&puppets[i], "check", i == 3 ? "710" : "719");
+		text = read_file(puppets[i].errors);
+		if (!says(text, said) || strstr(text + 1, said))
+			complain("puppet %d wrote: %s", i, text);
+	}
+	expect(&puppets[0], "check", "ok");
+	expect_quiet(&puppets[0]);
+}
+
 static void
 reset_is_as_natively(unsigned rounds)
 {
@@ -531,6 +561,8 @@ main(int argc, char **argv)
 	row("neighbours of a fault go on with their data", neighbours_go_on,
 	    rounds);
 	row("who was busy at a fault hears so", who_was_busy_hears_so, 1);
+	row("the text of an assertion is given",
+	    text_of_an_assertion_is_given, 1);
 	row("a reset after a fault is as natively", reset_is_as_natively, 1);
 	row("a killed worker costs only the busy",
 	    killed_worker_costs_only_the_busy, 1);

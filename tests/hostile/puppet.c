@@ -8,6 +8,7 @@
  *                code, a graph
  *   check        all of that is as it was, and works; new code loads
  *   wild         a kernel writes where nothing is; the code that follows
+ *   arm, assert  load a kernel whose assertion fails; launch it: the code
  *   reset        what a reset answers, and a use of the context after it
  *   hold, free   a kernel that runs until it is freed
  *   hang         one that is never freed; its stream is not waited for
@@ -63,6 +64,24 @@ static const char stateful[] =
 	" .reg .b32 %r<2>; ld.global.u32 %r1, [counter];\n"
 	" add.u32 %r1, %r1, 1; st.global.u32 [counter], %r1; ret;\n}\n"
 	".visible .entry nothing()\n{ ret; }\n";
+/* "n > 5" of f() in line 9 of a.cu. */
+static const char asserting[] =
+	".version 7.0\n.target sm_50\n.address_size 64\n"
+	".extern .func __assertfail(.param .b64 m, .param .b64 f,"
+	" .param .b32 l, .param .b64 n, .param .b64 s);\n"
+	".global .align 1 .b8 what[6] = {110, 32, 62, 32, 53, 0};\n"
+	".global .align 1 .b8 file[5] = {97, 46, 99, 117, 0};\n"
+	".global .align 1 .b8 func[2] = {102, 0};\n"
+	".visible .entry fails()\n{\n .reg .b64 %d<4>;\n"
+	" mov.u64 %d1, what; cvta.global.u64 %d1, %d1;\n"
+	" mov.u64 %d2, file; cvta.global.u64 %d2, %d2;\n"
+	" mov.u64 %d3, func; cvta.global.u64 %d3, %d3;\n"
+	" { .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 n;"
+	" .param .b64 s;\n"
+	" st.param.b64 [m], %d1; st.param.b64 [f], %d2;"
+	" st.param.b32 [l], 9;\n"
+	" st.param.b64 [n], %d3; st.param.b64 [s], 1;\n"
+	" call.uni __assertfail, (m, f, l, n, s); }\n ret;\n}\n";
 
 static CUdevice device;
 static CUcontext context;
@@ -74,7 +93,7 @@ static CUevent events[STREAMS];
 static CUmodule module, other;
 static CUlibrary library;
 static CUkernel kernel;
-static CUfunction add, hold, wild;
+static CUfunction add, hold, wild, fails;
 static CUgraphExec exec;
 static uint32_t seed, added, graph_runs;
 static uint32_t host[WORDS];
@@ -308,6 +327,20 @@ do_wild(void)
 }
 
 static void
+do_arm(void)
+{
+	OK(cuModuleLoadData(&other, asserting));
+	OK(cuModuleGetFunction(&fails, other, "fails"));
+}
+
+static void
+do_assert(void)
+{
+	OK(cuLaunchKernel(fails, 1, 1, 1, 2, 1, 1, 0, streams[0], NULL, NULL));
+	OK(cuStreamSynchronize(streams[0]));
+}
+
+static void
 start_hold(CUdeviceptr p)
 {
 	void *args[] = { &p };
@@ -447,6 +480,10 @@ run(const char *command)
 		check();
 	else if (!strncmp(command, "wild", 4))
 		do_wild();
+	else if (!strncmp(command, "arm", 3))
+		do_arm();
+	else if (!strncmp(command, "assert", 6))
+		do_assert();
 	else if (!strncmp(command, "hold", 4))
 		do_hold();
 	else if (!strncmp(command, "free", 4))

@@ -264,6 +264,49 @@ START_TEST(a_fault_passes_on_its_code)
 }
 END_TEST
 
+/* As many whole lines as there is room for. */
+static void
+expect_assertions(const struct channel_page *page)
+{
+	char line[128];
+	size_t at = 0;
+	int n;
+
+	ck_assert_uint_lt(strnlen(page->text, CHANNEL_TEXT), CHANNEL_TEXT);
+	for (unsigned int i = 0; page->text[at]; i++) {
+		n = snprintf(line, sizeof(line), FAKE_ASSERTION "\n", i);
+		ck_assert(!strncmp(page->text + at, line, (size_t)n));
+		at += (size_t)n;
+	}
+	ck_assert_uint_gt(at + sizeof(line), CHANNEL_TEXT);
+}
+
+START_TEST(whoever_asserted_gets_the_text)
+{
+	bool known = !_i;
+	struct rig_client client, other;
+	struct channel_page *page, *others;
+
+	rig_start(NULL);
+	rig_join(&client);
+	rig_join(&other);
+	page = map_channel(&client);
+	others = map_channel(&other);
+	/* As the worker has it: a frame that cannot be done twice. */
+	atomic_store(&page->kept, 1);
+	provoke(&client, known ? FAKE_CHUNK_ASSERT : FAKE_CHUNK_ASSERTS);
+	ck_assert(is_dead(page, known ? 710 : 719));
+	expect_assertions(page);
+	rig_wait(is_moved);
+	ck_assert_uint_eq(atomic_load(&others->dead), 0);
+	ck_assert_str_eq(others->text, "");
+	munmap(page, CHANNEL_SIZE);
+	munmap(others, CHANNEL_SIZE);
+	rig_leave(&client);
+	rig_leave(&other);
+}
+END_TEST
+
 START_TEST(faults_of_clients_do_not_count_against_the_device)
 {
 	struct rig_client client;
@@ -461,6 +504,7 @@ make_suite(void)
 		tcase_add_test(tcase, tests[i]);
 	tcase_add_loop_test(tcase, a_question_that_ends_workers_is_asked_twice, 0,
 			    4);
+	tcase_add_loop_test(tcase, whoever_asserted_gets_the_text, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

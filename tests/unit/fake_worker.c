@@ -83,14 +83,15 @@ ready(uint32_t status, const char *message)
 }
 
 static void
-fault(uint64_t client)
+fault(uint64_t client, uint32_t status)
 {
 	Mps__WorkerFault body = MPS__WORKER_FAULT__INIT;
 	Mps__Control control = MPS__CONTROL__INIT;
 
-	body.status = 700;
+	body.status = status;
 	body.message = (char *)"a made-up fault";
 	body.client = client;
+	body.suspects = client ? 0 : 2;
 	control.body_case = MPS__CONTROL__BODY_WORKER_FAULT;
 	control.worker_fault = &body;
 	sock_send_control(CONTROL_FD, &control, NULL, 0, 1000);
@@ -124,7 +125,14 @@ chunk(const Mps__Control *message, int nfds)
 		done(message->id, 2, "no memory", -1);
 		return;
 	case FAKE_CHUNK_FAULT:
-		fault(m->client);
+		fault(m->client, 700);
+		return;
+	case FAKE_CHUNK_ASSERT:
+	case FAKE_CHUNK_ASSERTS:
+		dprintf(STDERR_FILENO, "not about it\n");
+		for (unsigned int i = 0; i < FAKE_ASSERTIONS; i++)
+			dprintf(STDERR_FILENO, FAKE_ASSERTION "\n", i);
+		fault(m->size == FAKE_CHUNK_ASSERT ? m->client : 0, 710);
 		return;
 	case FAKE_CHUNK_CRASH:
 		raise(SIGKILL);

@@ -19,6 +19,12 @@
 #define FAKE_CHUNK_NO_MEMORY (32 * FAKE_MIB)
 #define FAKE_CHUNK_FAULT (34 * FAKE_MIB)       /* WorkerFault 700, exit */
 #define FAKE_CHUNK_CRASH (36 * FAKE_MIB)       /* SIGKILL itself */
+/* WorkerFault 710 after FAKE_ASSERTIONS lines of text; of no client in
+ * particular for the second. */
+#define FAKE_CHUNK_ASSERT (48 * FAKE_MIB)
+#define FAKE_CHUNK_ASSERTS (50 * FAKE_MIB)
+#define FAKE_ASSERTIONS 100u
+#define FAKE_ASSERTION "a.cu:9: f: block: [0,0,0], thread: [%u,0,0] Assertion `n > 5` failed."
 #define FAKE_CHUNK_JUNK (38 * FAKE_MIB)        /* bytes that are no frame */
 #define FAKE_CHUNK_NO_FD (40 * FAKE_MIB)       /* Done without descriptor */
 #define FAKE_CHUNK_OTHER_ID (42 * FAKE_MIB)    /* Done for no question */

@@ -85,6 +85,43 @@ is_capability(const char *text)
 	       text[2] >= '0' && text[2] <= '9' && !text[3];
 }
 
+/* A whole number of 2 MiB, as the driver maps memory. */
+static bool
+is_windows_number(const char **text, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	unsigned shift;
+	char *end;
+
+	errno = 0;
+	*out = strtoull(*text, &end, 0);
+	if (end == *text || errno || **text == '-')
+		return false;
+	unit = *end ? strchr(units, *end) : NULL;
+	shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+	*text = end + (unit != NULL);
+	if (*out >> (63 - shift))
+		return false;
+	*out <<= shift;
+	return *out && *out % (UINT64_C(2) << 20) == 0;
+}
+
+/* BASE:SIZE,… of which the worker makes two parts, of 3 to 1. */
+static bool
+is_windows(const char *text)
+{
+	uint64_t base, size;
+
+	do {
+		if (!is_windows_number(&text, &base) || *text++ != ':' ||
+		    !is_windows_number(&text, &size) ||
+		    size < UINT64_C(8) << 20)
+			return false;
+	} while (*text == ',' && *++text);
+	return !*text;
+}
+
 /* LEVEL, LEVEL:FILE or :FILE; whoever cannot write there would say nothing. */
 static bool
 is_log(const char *text)
@@ -120,7 +157,9 @@ static const struct setting settings[] = {
 	{ "MPSSHIM_OVERLAP", SETTINGS_BROKER, .words = switch_words,
 	  .takes = "0 or 1" },
 	{ "MPSSHIM_LANES", SETTINGS_BROKER, .low = 1, .high = 64,
-	  .takes = "a number from 1" },
+	  .takes = "a number from 1 to 64" },
+	{ "MPSSHIM_WINDOWS", SETTINGS_BROKER, .good = is_windows,
+	  .takes = "BASE:SIZE,..., multiples of 2 MiB, as 0x7e8000000000:256G" },
 	{ "SOFTCUDA_DEVICES", SETTINGS_SOFT, .high = 16,
 	  .takes = "a number up to 16" },
 	{ "SOFTCUDA_SMS", SETTINGS_SOFT, .low = 1, .high = 1024,

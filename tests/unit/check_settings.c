@@ -19,6 +19,8 @@ static const char *const good[][2] = {
 	{ "SOFTCUDA_SMS", "132" }, { "SOFTCUDA_THREADS", "1" },
 	{ "SOFTCUDA_MEMORY", "64M" }, { "SOFTCUDA_MEMORY", "4g" },
 	{ "SOFTCUDA_MEMORY", "1073741824" }, { "SOFTCUDA_CC", "8.6" },
+	{ "MPSSHIM_WINDOWS", "0x7e8000000000:256G" },
+	{ "MPSSHIM_WINDOWS", "0x100000000000:16T,0x7e8000000000:8M" },
 };
 
 static const char *const bad[][2] = {
@@ -33,7 +35,10 @@ static const char *const bad[][2] = {
 	{ "SOFTCUDA_THREADS", "0" }, { "SOFTCUDA_MEMORY", "banana" },
 	{ "SOFTCUDA_MEMORY", "4T" }, { "SOFTCUDA_MEMORY", "0" },
 	{ "SOFTCUDA_CC", "9" }, { "SOFTCUDA_CC", "4.2" },
-	{ "SOFTCUDA_CC", "9.0a" },
+	{ "SOFTCUDA_CC", "9.0a" }, { "MPSSHIM_WINDOWS", "garbage" },
+	{ "MPSSHIM_WINDOWS", "0x1000:1G" }, { "MPSSHIM_WINDOWS", "1T" },
+	{ "MPSSHIM_WINDOWS", "1T:4M" }, { "MPSSHIM_WINDOWS", ":8M" },
+	{ "MPSSHIM_WINDOWS", "1T:8Q" }, { "MPSSHIM_WINDOWS", "16777216T:8M" },
 };
 
 START_TEST(settings_that_mean_something_are_good)

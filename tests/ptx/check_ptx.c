@@ -407,7 +407,7 @@ START_TEST(printf_formats_packed_arguments)
 }
 END_TEST
 
-START_TEST(a_failed_assertion_prints_and_faults)
+START_TEST(a_failed_assertion_complains_and_faults)
 {
 	uint64_t arg = 0;
 
@@ -428,8 +428,9 @@ START_TEST(a_failed_assertion_prints_and_faults)
 	ck_assert_msg(!h.parse_result, "%s", h.log);
 	ck_assert(ptx_module_kernel(h.module, 0)->uses_assert);
 	ck_assert_int_eq(harness_run(&h, "k", &arg, 8), PTX_FAULT_ASSERT);
-	ck_assert_str_eq(h.text, "a.cu:11: k(): block: [0,0,0], "
+	ck_assert_str_eq(h.complaint, "a.cu:11: k(): block: [0,0,0], "
 			 "thread: [0,0,0] Assertion `x<5` failed.\n");
+	ck_assert_str_eq(h.text, "");
 	harness_close(&h);
 }
 END_TEST
@@ -496,7 +497,7 @@ add_runtime(Suite *s)
 	TCase *t = tcase_create("runtime");
 
 	tcase_add_test(t, printf_formats_packed_arguments);
-	tcase_add_test(t, a_failed_assertion_prints_and_faults);
+	tcase_add_test(t, a_failed_assertion_complains_and_faults);
 	tcase_add_test(t, the_device_heap_gives_memory);
 	suite_add_tcase(s, t);
 }

@@ -24,6 +24,16 @@ find_range(void *ctx, uint64_t addr, uint64_t *out_base, uint64_t *out_end,
 }
 
 static void
+complain(void *ctx, const char *text, size_t size)
+{
+	struct harness *h = ctx;
+
+	pthread_mutex_lock(&h->lock);
+	snprintf(h->complaint, sizeof(h->complaint), "%.*s", (int)size, text);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void
 print(void *ctx, const char *text, size_t size)
 {
 	struct harness *h = ctx;
@@ -129,6 +139,7 @@ harness_open(struct harness *h, const char *ptx)
 		.range = find_range,
 		.generation = &h->generation,
 		.print = print,
+		.complain = complain,
 		.heap_alloc = heap_alloc,
 		.heap_free = heap_free,
 		.texture = texture,

@@ -21,6 +21,7 @@ struct harness {
 	_Atomic uint64_t generation;
 	uint8_t *memory;
 	size_t used;
+	char complaint[256];      /* of the last assertion that failed */
 	char text[65536];         /* what the kernels printed */
 	size_t text_size;
 	pthread_mutex_t lock;

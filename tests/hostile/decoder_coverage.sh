@@ -19,10 +19,11 @@ out=${BUILD_COV:-build-cov}
 jobs=${JOBS:-2}
 tests='check_data check_marshal check_ring check_sock check_chan check_broker
 	check_broker_memory check_broker_worker check_worker
-	check_worker_hostile check_worker_parts check_worker_queue check_edges
-	check_attach'
+	check_worker_hostile check_worker_parts check_worker_queue
+	check_worker_journal check_edges check_attach'
 programs=''
-for t in $tests decode replay record kill_client graphs; do
+for t in $tests decode replay record kill_client graphs graphs_moved faults \
+	puppet; do
 	programs="$programs $out/tests/$t"
 done
 
@@ -39,7 +40,8 @@ for t in $tests; do
 		failed=$((failed + 1))
 	}
 done
-for t in hostile/check_mutated.py hostile/check_decode.sh api/check_graphs.sh; do
+for t in hostile/check_mutated.py hostile/check_decode.sh \
+	hostile/check_faults.sh api/check_graphs.sh; do
 	COUNT=20000 timeout 300 "tests/$t" >"$out/${t##*/}.log" 2>&1 || {
 		echo "FAIL  $t"
 		tail -n 20 "$out/${t##*/}.log"

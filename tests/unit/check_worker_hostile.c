@@ -244,6 +244,29 @@ START_TEST(head_of_another_size_drops_the_liar)
 }
 END_TEST
 
+/* The lane reads what our packer writes by hand; the rest goes to the one who
+ * knows all of the format, a field of a later wire too. */
+START_TEST(launch_with_a_field_of_a_later_wire_is_read)
+{
+	static const uint8_t later[] = { 15 << 3, 1 }; /* a number */
+	struct launch_head head = {
+		.version = LAUNCH_HEAD_VERSION,
+		.grid = {1, 1, 1},
+		.block = {1, 1, 1},
+		.function = 12345,
+	};
+	uint32_t size = make_launch(++liar.seq, &head, sizeof(head), 8, 0);
+
+	memcpy(frame + size, later, sizeof(later));
+	rig_push(&liar, frame,
+		 finish(FRAME_LAUNCH, size + sizeof(later) -
+			sizeof(struct frame_header)), true);
+	ck_assert_int_eq(rig_call(&liar, API_mpsFence, NULL), 0);
+	ck_assert_uint_eq(atomic_load(&liar.channel.page->late_error),
+			  CUDA_ERROR_INVALID_HANDLE);
+}
+END_TEST
+
 START_TEST(parameters_beyond_the_limit_drop_the_liar)
 {
 	struct launch_head head = {.version = LAUNCH_HEAD_VERSION};
@@ -372,6 +395,7 @@ main(void)
 		unknown_function_is_refused,
 		launches_of_nothing_fail_late,
 		head_of_another_size_drops_the_liar,
+		launch_with_a_field_of_a_later_wire_is_read,
 		parameters_beyond_the_limit_drop_the_liar,
 		handles_that_are_none_are_refused,
 		flood_of_unordered_calls_is_bounded,

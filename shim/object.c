@@ -71,17 +71,3 @@ shim_object_next(enum handle_kind kind, struct shim_context *ctx,
 	pthread_mutex_unlock(&lock);
 	return object;
 }
-
-uint32_t
-shim_object_count(enum handle_kind kind)
-{
-	struct handle_table *t = shim_object_table();
-	uint32_t count;
-
-	if (!t)
-		return 0;
-	pthread_mutex_lock(&lock);
-	count = handle_count(t, kind);
-	pthread_mutex_unlock(&lock);
-	return count;
-}

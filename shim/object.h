@@ -55,6 +55,5 @@ void *shim_object_remove(enum handle_kind kind, uint64_t handle);
  */
 void *shim_object_next(enum handle_kind kind, struct shim_context *ctx,
 		       uint32_t *cursor);
-uint32_t shim_object_count(enum handle_kind kind);
 
 #endif

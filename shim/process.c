@@ -307,12 +307,3 @@ shim_driver_version(void)
 	atomic_store(&known, version);
 	return version;
 }
-
-bool
-shim_implements(unsigned int api_id)
-{
-	const ProtobufCBinaryData *map = &shim_process.hello->implemented;
-
-	return api_id / 8 < map->len &&
-	       (map->data[api_id / 8] >> api_id % 8 & 1);
-}

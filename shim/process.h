@@ -81,9 +81,6 @@ CUresult shim_connect(void);
  * becoming a client: asks the broker (ask_only) once, never starts one. */
 int shim_driver_version(void);
 
-/* True when a broker has this driver function or operation in its worker. */
-bool shim_implements(unsigned int api_id);
-
 /* Everything fails with `code` from now on; says `why` once on stderr. */
 CUresult shim_process_fail(CUresult code, const char *why);
 

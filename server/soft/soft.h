@@ -139,7 +139,6 @@ void soft_print(void *ctx, const char *text, size_t size);
 /* To stderr, at once. */
 void soft_print_error(void *ctx, const char *text, size_t size);
 void soft_print_flush(void);
-size_t soft_print_size(void);
 void soft_print_resize(size_t size);
 
 /* soft_error.c; NULL when unknown. */

@@ -98,17 +98,6 @@ soft_print_flush(void)
 	pthread_mutex_unlock(&flush_lock);
 }
 
-size_t
-soft_print_size(void)
-{
-	size_t size;
-
-	pthread_mutex_lock(&print_lock);
-	size = fifo_limit;
-	pthread_mutex_unlock(&print_lock);
-	return size;
-}
-
 void
 soft_print_resize(size_t size)
 {

@@ -305,7 +305,7 @@ look(struct wkr_image *image, bool wrapper)
 	return CUDA_SUCCESS;
 }
 
-/* Of what clients may share, no kernel writes a variable. */
+/* What cannot be looked into is taken to have some. */
 bool
 wkr_module_has_state(const struct wkr_image *image, uint32_t kind)
 {

@@ -154,6 +154,9 @@ struct ptx_env {
 	uint64_t clock_hz;        /* rate of %clock64, 1.98e9 on an H200 */
 };
 
+/* Blocks of a cluster, where the function allows more than eight. */
+#define PTX_CLUSTER_MAX 16u
+
 struct ptx_launch {
 	const struct ptx_kernel *kernel;
 	const struct ptx_env *env;  /* outlives the grid */

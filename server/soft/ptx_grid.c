@@ -39,13 +39,12 @@ cluster_is_valid(const struct ptx_launch *l)
 	uint64_t size = 1;
 
 	for (unsigned d = 0; d < 3; d++) {
-		if (!l->cluster[d] || l->cluster[d] > 16 ||
+		if (!l->cluster[d] || l->cluster[d] > PTX_CLUSTER_MAX ||
 		    l->grid[d] % l->cluster[d])
 			return false;
 		size *= l->cluster[d];
 	}
-	/* Ranks are four bits of the shared window. */
-	return size <= 15;
+	return size <= PTX_CLUSTER_MAX;
 }
 
 /* As many as the multiprocessors that the grid may use would hold. */

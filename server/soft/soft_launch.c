@@ -16,7 +16,6 @@
 #define GRID_X_MAX 2147483647u
 #define GRID_YZ_MAX 65535u
 #define CLUSTER_PORTABLE 8u
-#define CLUSTER_MAX 16u
 
 static struct ptx_env env = {
 	.range = soft_mem_lookup,
@@ -98,7 +97,7 @@ check_cluster(struct soft_kernel_work *k, const struct soft_func *func)
 	}
 	if (!product(k->cluster) ||
 	    product(k->cluster) > (attrs->non_portable_cluster ?
-				   CLUSTER_MAX : CLUSTER_PORTABLE))
+				   PTX_CLUSTER_MAX : CLUSTER_PORTABLE))
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	for (int i = 0; i < 3; i++)
 		if (k->grid[i] % k->cluster[i])

@@ -78,7 +78,7 @@ read_params(CUfunction f, struct function_info *info)
 /* Attributes are virtual per client (R55): the driver's copy allows all that
  * any client may ask for, and the shim keeps what it did ask for. */
 static void
-open_shared_memory(CUfunction f, const struct function_info *info)
+allow_all(CUfunction f, const struct function_info *info)
 {
 	int fixed = info->attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES];
 	int most = wkr.shared_optin - fixed;
@@ -88,6 +88,9 @@ open_shared_memory(CUfunction f, const struct function_info *info)
 		wkr_ok(wkr.drv.cuFuncSetAttribute(
 			f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
 			most));
+	/* Refused, and not missed, where there are no clusters. */
+	wkr_ok(wkr.drv.cuFuncSetAttribute(
+		f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
 }
 
 /* A library may hold kernels that the device cannot run, and never launch
@@ -127,7 +130,7 @@ get_function(struct wkr_module *m, const char *name, CUfunction *out,
 	read_attributes(*out, info);
 	if (!read_params(*out, info))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	open_shared_memory(*out, info);
+	allow_all(*out, info);
 	return CUDA_SUCCESS;
 }
 

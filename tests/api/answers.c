@@ -690,6 +690,7 @@ attributes(CUmodule m)
 	CUlaunchConfig config = { 1, 1, 1, 1, 1, 1, 0, NULL, &attr, 1 };
 	CUfunction none;
 	CUevent timed;
+	int clusters;
 
 	OK(cuModuleGetFunction, &none, m, "none");
 	EXPECT(1, cuLaunchKernelEx, NULL, none, NULL, NULL);
@@ -714,6 +715,13 @@ attributes(CUmodule m)
 	OK(cuLaunchKernelEx, &config, none, NULL, NULL);
 	attr.value.clusterDim.x = 16;
 	EXPECT(912, cuLaunchKernelEx, &config, none, NULL, NULL);
+	OK(cuFuncSetAttribute, none,
+	   CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+	OK(cuLaunchKernelEx, &config, none, NULL, NULL);
+	OK(cuOccupancyMaxActiveClusters, &clusters, none, &config);
+	OK(cuCtxSynchronize);
+	OK(cuFuncSetAttribute, none,
+	   CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0);
 	attr.value.clusterDim.x = 0;
 	EXPECT(912, cuLaunchKernelEx, &config, none, NULL, NULL);
 

@@ -42,6 +42,15 @@ shim_enter_slow(enum api_id id, bool needs_context)
 }
 
 CUresult
+shim_answer_slow(enum api_id id, CUresult r)
+{
+	/* What a program asks again and again is no failure. */
+	if (r != CUDA_ERROR_NOT_READY && log_enabled(LOG_DEBUG))
+		log_line(LOG_DEBUG, "%s gives %d", api_names[id], (int)r);
+	return r;
+}
+
+CUresult
 shim_refuse(enum api_id id, CUresult code)
 {
 	static _Atomic uint8_t said[API_COUNT];

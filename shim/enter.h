@@ -16,6 +16,18 @@
  * unless the call may go on. */
 CUresult shim_enter_slow(enum api_id id, bool needs_context);
 
+CUresult shim_answer_slow(enum api_id id, CUresult r);
+
+/* What every entry point answers passes here: MPSSHIM_LOG=debug names the
+ * calls that fail, which libraries often hide behind codes of their own. */
+static inline CUresult
+shim_answer(enum api_id id, CUresult r)
+{
+	if (__builtin_expect(r == CUDA_SUCCESS, 1))
+		return r;
+	return shim_answer_slow(id, r);
+}
+
 /* CUDA is initialised in this very process and nothing is lost. */
 static inline CUresult
 shim_enter_init(enum api_id id)

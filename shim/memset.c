@@ -5,6 +5,7 @@
  */
 #include "shim_calls.h"
 #include "shim_impl.h"
+#include "proto/log.h"
 #include "shim/capture.h"
 #include "shim/chan.h"
 #include "shim/ctx.h"
@@ -51,7 +52,7 @@ fill(CUstream handle, const struct fill *f, bool sync)
 	struct shim_context *ctx = shim_current;
 	struct shim_stream *stream;
 	struct shim_range range;
-	uint64_t size, left;
+	uint64_t size, left = 0;
 	CUresult r = shim_stream_find(handle, ctx, &stream);
 
 	if (r == CUDA_SUCCESS)
@@ -67,8 +68,14 @@ fill(CUstream handle, const struct fill *f, bool sync)
 		return CUDA_ERROR_INVALID_VALUE;
 	size = extent(f);
 	if (!size || shim_range_reach(f->dst, size, &range, &left) ||
-	    size > left || range.closed || range.kind == RANGE_REGISTERED)
+	    size > left || range.closed || range.kind == RANGE_REGISTERED) {
+		if (log_enabled(LOG_DEBUG))
+			log_line(LOG_DEBUG, "a fill of %#llx bytes at %#llx: "
+				 "%#llx are there", (unsigned long long)size,
+				 (unsigned long long)f->dst,
+				 (unsigned long long)left);
 		return CUDA_ERROR_INVALID_VALUE;
+	}
 	if (range.device != ctx->device)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (shim_stream_is_capturing(stream))

@@ -117,6 +117,18 @@ def body(entry, twin):
     return answer[0] + declared, steps + fix + answer[1]
 
 
+def answered(step, api_id):
+    """Every way out of an entry point says what it answers, for the log."""
+    head, found, value = step.partition("return ")
+    if not found or value.startswith("shim_refuse("):
+        return step
+    lines = value.removesuffix(";").split("\n")
+    if len(lines) == 1 and "(" not in value:
+        return f"{head}return shim_answer({api_id}, {lines[0]});"
+    return (f"{head}return shim_answer({api_id},\n"
+            + "\n".join("\t\t" + line for line in lines) + ");")
+
+
 def entry_point(entry, twin):
     name = entry.twin_name if twin else entry.name
     params = c_params(entry)
@@ -124,6 +136,7 @@ def entry_point(entry, twin):
         params = [f"{p} UNUSED" for p in params]
     declared, steps = body(entry, twin)
     text = "\n".join(declared) + "\n\n" if declared else ""
+    steps = [answered(step, f"API_{entry.name}") for step in steps]
     return (prototype("CUresult", name, params, ")")
             + "\n{\n" + text + "\n".join(steps) + "\n}")
 

@@ -224,14 +224,13 @@ class Library(unittest.TestCase):
         self.assertIn("cuMemAlloc_v2: does not ask for cuInit", run.stderr)
 
     def test_zeros_notice_an_unknown_answer(self):
-        run = self.broken("return shim_cuDriverGetVersion(driverVersion)",
-                          "return 12345")
+        run = self.broken("shim_cuDriverGetVersion(driverVersion)", "12345")
         self.assertEqual(run.returncode, 1)
         self.assertIn("cuDriverGetVersion: answers no CUresult", run.stderr)
 
     def test_zeros_notice_a_crash(self):
-        run = self.broken("return shim_cuDriverGetVersion(driverVersion)",
-                          "return *(volatile int *)driverVersion")
+        run = self.broken("shim_cuDriverGetVersion(driverVersion)",
+                          "*(volatile int *)driverVersion")
         self.assertNotEqual(run.returncode, 0)
         self.assertIn("cuDriverGetVersion: crashed", run.stderr)
 

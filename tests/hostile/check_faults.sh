@@ -13,5 +13,7 @@ fi
 unset MPSSHIM_PERF CUDA_VISIBLE_DEVICES
 MPSSHIM_DRIVER=soft
 export MPSSHIM_DRIVER
+ROW_S=${ROW_S:-100}
+export ROW_S
 exec timeout 280 "$build/tests/faults" "$build/bin" "$build/tests/puppet" \
 	"${ROUNDS:-8}"

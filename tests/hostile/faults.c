@@ -6,12 +6,16 @@
  *     faults BIN PUPPET [ROUNDS]
  *
  * BIN has mpsrun and mpsctl. Runs on whatever driver MPSSHIM_DRIVER names.
- * One line a row; the last one is "N passed, N failed, N skipped".
+ * One line a row; the last one is "N passed, N failed, N skipped". ROWS=3,5
+ * in the environment: these rows only. A row that gets no answer in ROW_S
+ * seconds (30) fails and shows what broker and worker are doing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -24,20 +28,24 @@
 #include <unistd.h>
 
 #define PUPPETS 8
-#define ANSWER_MS 60000
+/* Of the log, where something hangs. */
+#define LOG_SHOWN 6000
 
 struct puppet {
 	pid_t pid;
 	int to, from;
-	char said[2048];        /* answer to the last command */
+	char asked[64];         /* the last command */
+	char said[2048];        /* answer to it */
 	char errors[128];       /* file */
 };
 
 static const char *bin, *program;
 static char folder[64], dir[96];
 static struct puppet puppets[PUPPETS];
-static unsigned brokers, passed, failed;
+static unsigned brokers, passed, failed, rows;
 static bool row_failed;
+static double row_ends_ms;
+static jmp_buf end_of_row;
 
 static double
 now_ms(void)
@@ -63,9 +71,12 @@ complain(const char *format, ...)
 	fputs("        ", stdout);
 	vprintf(format, args);
 	putchar('\n');
+	fflush(stdout);
 	va_end(args);
 	row_failed = true;
 }
+
+static void no_answer(void) __attribute__((noreturn));
 
 /* ---- puppets ---- */
 
@@ -98,6 +109,7 @@ start(struct puppet *p)
 static void
 tell(struct puppet *p, const char *command)
 {
+	snprintf(p->asked, sizeof(p->asked), "%s", command);
 	dprintf(p->to, "%s\n", command);
 }
 
@@ -105,15 +117,19 @@ tell(struct puppet *p, const char *command)
 static const char *
 hear(struct puppet *p)
 {
-	double end = now_ms() + ANSWER_MS;
 	size_t n = 0;
 
 	while (n + 1 < sizeof(p->said)) {
 		struct pollfd f = { .fd = p->from, .events = POLLIN };
+		double left = row_ends_ms - now_ms();
 
-		if (poll(&f, 1, (int)(end - now_ms())) <= 0 ||
-		    read(p->from, p->said + n, 1) != 1) {
-			snprintf(p->said, sizeof(p->said), "no answer");
+		if (poll(&f, 1, left > 0 ? (int)left : 0) <= 0) {
+			complain("puppet %d does not answer \"%s\"",
+				 (int)(p - puppets), p->asked);
+			no_answer();
+		}
+		if (read(p->from, p->said + n, 1) != 1) {
+			snprintf(p->said, sizeof(p->said), "its end");
 			return p->said;
 		}
 		if (p->said[n] == '\n')
@@ -217,7 +233,7 @@ status(void)
 	FILE *f;
 
 	snprintf(command, sizeof(command),
-		 "timeout 20 %s/mpsctl status --json", bin);
+		 "timeout 5 %s/mpsctl status --json", bin);
 	f = popen(command, "r");
 	if (f) {
 		n = fread(text, 1, sizeof(text) - 1, f);
@@ -239,10 +255,77 @@ number(const char *text, const char *from, const char *key)
 	return at ? strtol(at + strlen(quoted), NULL, 10) : -1;
 }
 
+/* What a thread of the worker is in, as far as the system tells. */
+static void
+show_thread(const char *task)
+{
+	static const char *const files[] = { "comm", "wchan", "syscall" };
+	char path[512], text[256];
+
+	printf("          ");
+	for (int i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", task, files[i]);
+		snprintf(text, sizeof(text), "%s", read_file(path));
+		text[strcspn(text, "\n")] = 0;
+		printf(" %s", text);
+	}
+	putchar('\n');
+}
+
+static void
+show_worker(long pid)
+{
+	char tasks[64], path[400];
+	struct dirent *entry;
+	DIR *d;
+
+	snprintf(tasks, sizeof(tasks), "/proc/%ld/task", pid);
+	d = opendir(tasks);
+	printf("        worker %ld: thread, where it waits, its call\n", pid);
+	while (d && (entry = readdir(d))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", tasks, entry->d_name);
+		show_thread(path);
+	}
+	if (d)
+		closedir(d);
+}
+
+static void
+show_log(void)
+{
+	char path[128];
+	const char *text;
+	size_t size;
+
+	snprintf(path, sizeof(path), "%s/mpsd.log", dir);
+	text = read_file(path);
+	size = strlen(text);
+	printf("%s", size > LOG_SHOWN ? text + size - LOG_SHOWN : text);
+}
+
+/* Show who waits for whom, and give the row up. */
+static void
+no_answer(void)
+{
+	char command[4096];
+	long pid = number(status(), "\"workers\"", "pid");
+
+	snprintf(command, sizeof(command), "timeout 5 %s/mpsctl status", bin);
+	fflush(stdout);
+	if (system(command) != 0)
+		printf("        mpsctl status fails\n");
+	if (pid > 0)
+		show_worker(pid);
+	fflush(stdout);
+	longjmp(end_of_row, 1);
+}
+
 static pid_t
 worker(void)
 {
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < 400 && now_ms() < row_ends_ms; i++) {
 		long pid = number(status(), "\"workers\"", "pid");
 
 		if (pid > 0)
@@ -270,7 +353,7 @@ quit(void)
 	for (int i = 0; i < PUPPETS; i++)
 		end(&puppets[i]);
 	snprintf(command, sizeof(command),
-		 "timeout 20 %s/mpsctl quit --force >/dev/null 2>&1", bin);
+		 "timeout 10 %s/mpsctl quit --force >/dev/null 2>&1", bin);
 	if (system(command) < 0)
 		complain("no shell");
 }
@@ -287,22 +370,45 @@ make(int from, int to)
 			complain("puppet %d: make: %s", i, puppets[i].said);
 }
 
+/* Does ROWS name it, or nothing? */
+static bool
+is_wanted(unsigned number)
+{
+	const char *list = getenv("ROWS");
+
+	if (!list || !*list)
+		return true;
+	for (; *list; list += strcspn(list, ","), list += *list == ',')
+		if (strtoul(list, NULL, 10) == number)
+			return true;
+	return false;
+}
+
+static double
+row_ms(void)
+{
+	const char *seconds = getenv("ROW_S");
+
+	return (seconds && *seconds ? atof(seconds) : 30) * 1000;
+}
+
 static void
 row(const char *name, void (*body)(unsigned rounds), unsigned rounds)
 {
 	double begin = now_ms();
-	char path[128];
 
+	if (!is_wanted(++rows))
+		return;
 	fresh();
 	row_failed = false;
-	body(rounds);
+	row_ends_ms = begin + row_ms();
+	if (!setjmp(end_of_row))
+		body(rounds);
 	quit();
 	printf("%s  %s (%.0f ms)\n", row_failed ? "FAIL" : "ok  ", name,
 	       now_ms() - begin);
-	if (row_failed) {
-		snprintf(path, sizeof(path), "%s/mpsd.log", dir);
-		printf("%s", read_file(path));
-	}
+	if (row_failed)
+		show_log();
 	fflush(stdout);
 	passed += !row_failed;
 	failed += row_failed;

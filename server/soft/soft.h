@@ -61,6 +61,8 @@ struct soft_state {
 	unsigned queues;                  /* CUDA_DEVICE_MAX_CONNECTIONS */
 	CUresult init_fault;
 	uint64_t alloc_fault;             /* N-th allocation, 0: none */
+	bool wild;                        /* what is no handle is followed */
+	char load_fault[64];              /* what no image may hold, or "" */
 	_Atomic uint64_t allocs;
 };
 
@@ -92,6 +94,8 @@ void soft_poison(CUresult code);
 CUresult soft_poisoned(void);
 bool soft_relaxed(enum soft_relax what);
 void soft_options_read(void);
+/* What the real driver looks at before it has been told that it is good. */
+void soft_follow(bool good);
 /* Fault to inject into this grid, or CUDA_SUCCESS. */
 CUresult soft_fault_for_grid(const char *kernel);
 
@@ -124,6 +128,8 @@ enum soft_handle_type {
 bool soft_handle_add(const void *object, enum soft_handle_type type);
 enum soft_handle_type soft_handle_type(const void *object);
 /* The object, or NULL. */
+bool soft_handle_is(const void *object, enum soft_handle_type type);
+/* The same for a handle as a program gave it. */
 void *soft_handle_get(const void *object, enum soft_handle_type type);
 /* True for exactly one caller: the one that may free the object. */
 bool soft_handle_del(const void *object, enum soft_handle_type type);

@@ -170,6 +170,7 @@ soft_func_from(CUfunction handle, struct soft_ctx *ctx, struct soft_func **out)
 			*out = &module->funcs[kernel->index];
 		return res;
 	default:
+		soft_follow(!handle);
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 }
@@ -204,6 +205,7 @@ cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attr, int value)
 
 	if (res)
 		return res;
+	soft_follow((int)attr >= 0);
 	/* From the first set on, the function's attributes are its own. */
 	pthread_mutex_lock(&attr_lock);
 	if (!func->own_attrs) {

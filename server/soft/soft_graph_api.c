@@ -374,6 +374,7 @@ cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
 
 	if (res)
 		return res;
+	soft_follow(graph != hchild);
 	if (child->is_moved)
 		return CUDA_ERROR_INVALID_VALUE;
 	work = soft_work_new(SOFT_WORK_CHILD);

@@ -90,6 +90,7 @@ cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr,
 
 	if (res)
 		return res;
+	soft_follow(value);
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(value, 0, sizeof(*value));
@@ -119,6 +120,7 @@ cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID attr,
 
 	if (res)
 		return res;
+	soft_follow(value);
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((unsigned)attr != CU_LAUNCH_ATTRIBUTE_PRIORITY)

@@ -107,10 +107,19 @@ soft_handle_type(const void *object)
 	return type;
 }
 
+bool
+soft_handle_is(const void *object, enum soft_handle_type type)
+{
+	return soft_handle_type(object) == type;
+}
+
 void *
 soft_handle_get(const void *object, enum soft_handle_type type)
 {
-	return soft_handle_type(object) == type ? (void *)object : NULL;
+	bool good = soft_handle_is(object, type);
+
+	soft_follow(good || !object);
+	return good ? (void *)object : NULL;
 }
 
 bool

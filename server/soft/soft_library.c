@@ -3,6 +3,7 @@
  * Libraries: an image, parsed, with its kernels. No context is needed.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,6 +175,16 @@ make_kernels(struct soft_library *library)
 	return CUDA_SUCCESS;
 }
 
+/* SOFTCUDA_FAULT load: as when a compiler dies of what it is given. */
+static void
+load_fault(const struct soft_image *image)
+{
+	const char *text = soft.load_fault;
+
+	if (*text && memmem(image->data, image->size, text, strlen(text)))
+		raise(SIGSEGV);
+}
+
 CUresult
 soft_library_new(struct soft_library **out, const void *data, size_t limit,
 		 struct soft_jit *jit)
@@ -188,6 +199,8 @@ soft_library_new(struct soft_library **out, const void *data, size_t limit,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	library->refs = 1;
 	res = image_code_of(soft_image_open(&library->image, data, limit));
+	if (!res)
+		load_fault(&library->image);
 	if (!res)
 		res = parse(library, jit);
 	if (!res)

@@ -142,6 +142,7 @@ cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
 
 	if (res)
 		return res;
+	soft_follow(ops);
 	if (!ops || !count || count > BATCH_MAX || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < count && !res; i++)

@@ -209,6 +209,7 @@ cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr,
 
 	if (res)
 		return res;
+	soft_follow(value);
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&pool_lock);

@@ -130,6 +130,7 @@ cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, CUfunction handle,
 
 	if (res)
 		return res;
+	soft_follow(out);
 	if (!out || blocks <= 0 || block_size <= 0 || blocks > SOFT_BLOCKS_SM)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((unsigned)blocks > soft_occupancy_blocks(func,

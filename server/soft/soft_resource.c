@@ -52,7 +52,7 @@ look(const CUdevResource *resource, struct inside *in)
 {
 	memcpy(in, resource->_internal_padding, sizeof(*in));
 	return in->magic == MAGIC && soft_device_get(in->device) &&
-	       (!in->desc || soft_handle_get(in->desc, SOFT_HANDLE_DESC)) &&
+	       (!in->desc || soft_handle_is(in->desc, SOFT_HANDLE_DESC)) &&
 	       in->count && in->count == resource->sm.smCount;
 }
 

@@ -5,6 +5,7 @@
 #include "server/soft/soft.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,12 @@ fault_word(const char *word)
 		soft.alloc_fault = n;
 		return;
 	}
+	if (!strcmp(word, "wild")) {
+		soft.wild = true;
+		return;
+	}
+	if (sscanf(word, "load:%63s", soft.load_fault) == 1)
+		return;
 	if (sscanf(word, "launch:%llu=%u", &n, &code) == 2 && n)
 		rule.ordinal = n;
 	else if (sscanf(word, "kernel:%127[^=]=%u", rule.kernel, &code) != 2)
@@ -169,6 +176,13 @@ each_word(const char *name, void (*use)(const char *word))
 	for (char *word = strtok_r(copy, ", ", &save); word;
 	     word = strtok_r(NULL, ", ", &save))
 		use(word);
+}
+
+void
+soft_follow(bool good)
+{
+	if (soft.wild && !good)
+		raise(SIGSEGV);
 }
 
 CUresult

@@ -123,7 +123,7 @@ thread_streams_free(void *list)
 		struct thread_stream *entry = list;
 
 		list = entry->next;
-		if (soft_handle_get(entry->stream, SOFT_HANDLE_STREAM))
+		if (soft_handle_is(entry->stream, SOFT_HANDLE_STREAM))
 			soft_stream_drop(entry->stream);
 		free(entry);
 	}
@@ -458,6 +458,7 @@ cuStreamGetAttribute(CUstream handle, CUstreamAttrID attr,
 
 	if (res)
 		return res;
+	soft_follow(value);
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((unsigned)attr) {
@@ -481,6 +482,7 @@ cuStreamSetAttribute(CUstream handle, CUstreamAttrID attr,
 
 	if (res)
 		return res;
+	soft_follow(value);
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((unsigned)attr) {

@@ -272,6 +272,7 @@ cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *res_desc)
 
 	if (res)
 		return res;
+	soft_follow(out);
 	if (!out || !res_desc || res_desc->resType != CU_RESOURCE_TYPE_ARRAY)
 		return CUDA_ERROR_INVALID_VALUE;
 	t.res = *res_desc;

@@ -161,7 +161,8 @@ cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *addr)
 	pthread_mutex_lock(&soft_vmm_lock);
 	m = soft_vmm_at_locked((uintptr_t)addr);
 	if (m) {
-		handle = soft_handle_get(m->handle, SOFT_HANDLE_VMM);
+		if (soft_handle_is(m->handle, SOFT_HANDLE_VMM))
+			handle = m->handle;
 		if (handle && handle->backing == m->backing)
 			handle->refs++;
 		else

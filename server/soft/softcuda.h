@@ -31,6 +31,9 @@
  *       launch:N=CODE   the N-th grid of the process ends with CODE
  *       kernel:NAME=CODE  every grid of kernel NAME ends with CODE
  *       alloc:N         the N-th device allocation answers 2
+ *       wild            a handle that is none, and NULL where the real driver
+ *                       looks at it, end the process by SIGSEGV, as there
+ *       load:TEXT       so does the load of an image with TEXT in it
  */
 #ifndef SERVER_SOFT_SOFTCUDA_H
 #define SERVER_SOFT_SOFTCUDA_H

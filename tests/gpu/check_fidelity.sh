@@ -95,6 +95,33 @@ as_recorded() {
 row "every group runs to its end" runs_to_its_end
 row "no row is there twice" no_row_twice
 row "no call hangs or ends the program" nothing_hangs
+
+# The real driver follows what it is given, and dies of it where it is no
+# handle. Natively so does the software device now; a worker gives it nothing
+# that a client has made up.
+wild=$work/wild
+dies_natively() {
+	mkdir -p "$wild"
+	ln -sf "$build/lib/libsoftcuda.so" "$wild/libcuda.so.1"
+	LD_LIBRARY_PATH=$wild SOFTCUDA_FAULT=wild "$T/fidelity" -j 2 \
+		dead_handles_1 foreign_handles_1 >"$wild/native.tsv" 2>/dev/null
+	n=$(grep -c SIGSEGV "$wild/native.tsv")
+	echo "$n of $(wc -l <"$wild/native.tsv") rows"
+	[ "$n" -ge 40 ]
+}
+no_worker_dies() {
+	CUDA_MPS_PIPE_DIRECTORY=$wild/broker
+	SOFTCUDA_FAULT=wild
+	MPSSHIM_LOG=info:$wild/log
+	export CUDA_MPS_PIPE_DIRECTORY SOFTCUDA_FAULT MPSSHIM_LOG
+	"$mpsrun" "$T/fidelity" -j 2 >"$wild/ours.tsv" 2>"$wild/err"
+	rc=$?
+	timeout 10 "$bin/mpsctl" quit --force >/dev/null 2>&1
+	grep 'signal [0-9]' "$wild/log" && return 1
+	grep -q 'worker .* is ready' "$wild/log" && [ $rc -eq 0 ] && cmp "$work/ours.tsv" "$wild/ours.tsv"
+}
+row "what is no handle kills the driver, natively" dies_natively
+row "no row kills a worker" no_worker_dies
 if [ -r "$recording" ]; then
 	row "rows are as recorded on an H200" as_recorded
 else

@@ -378,11 +378,13 @@ judge(struct brk_session *session, const struct brk_loss *loss,
 	done = atomic_load(&page->done);
 	issued = atomic_load(&page->issued);
 	munmap(page, CHANNEL_SIZE);
-	*out_why = "a kernel of this program has faulted";
+	*out_why = loss->fault ? "a kernel of this program has faulted" :
+				 "the driver died in a call of this program";
 	if (dead)
 		return dead;
-	if (loss->culprit == session->client->id)
-		return loss->fault;
+	/* Not moved: made again, the call would end the next worker. */
+	if (loss->culprit && loss->culprit == session->client->id)
+		return loss->fault ? loss->fault : BRK_LAUNCH_FAILED;
 	*out_why = "the broker ends it";
 	if (loss->status)
 		return loss->status;

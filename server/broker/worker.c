@@ -305,8 +305,11 @@ worker_fault(struct brk_worker *worker, const Mps__WorkerFault *fault)
 	/* What it said of the fault is here already. */
 	for (int i = 0; i < 64 && brk_worker_read(worker); i++)
 		;
-	worker->fault = fault->status ? fault->status : BRK_LAUNCH_FAILED;
 	worker->culprit = fault->client;
+	/* Its last words: the process ends by that signal. */
+	if (fault->signal)
+		return -EPIPE;
+	worker->fault = fault->status ? fault->status : BRK_LAUNCH_FAILED;
 	worker->suspects = fault->suspects;
 	snprintf(worker->fault_message, sizeof(worker->fault_message), "%s",
 		 fault->message);
@@ -443,11 +446,13 @@ brk_worker_reap(struct brk_worker *worker)
 		return false;
 	read_rest(worker);
 	describe(line, sizeof(line), worker, status);
-	/* A fault is some client's doing, who has lost by it; what counts
+	/* A fault, or a call that the driver dies in, is some client's doing,
+	 * who has lost by it; what counts
 	 * against the device is a worker that ends without saying why, or
 	 * with nobody's kernel in flight. */
 	counts = !worker->was_ready ||
-		 (status && !worker->fault && !worker->replaced) ||
+		 (status && !worker->fault && !worker->culprit &&
+		  !worker->replaced) ||
 		 (worker->fault && !worker->suspects && !worker->culprit) ||
 		 worker->fault == BRK_ECC_UNCORRECTABLE;
 	log_line(counts ? LOG_ERROR : LOG_INFO, "%s", line);

@@ -9,6 +9,7 @@
 
 #include "server/worker/backlog.h"
 #include "server/worker/call.h"
+#include "server/worker/crash.h"
 #include "server/worker/lane.h"
 #include "server/worker/restore.h"
 
@@ -42,6 +43,7 @@ run_job(struct wkr_job *job)
 	struct wkr_client *client = j->call.client;
 	CUresult r;
 
+	wkr_at_call(client, api_names[j->call.fn]);
 	r = wkr_handlers[j->call.fn].run(&j->call, j->call.fn, j->call.args);
 	if (r == WKR_AGAIN)
 		return WKR_JOB_AGAIN;
@@ -224,6 +226,7 @@ run_here(struct wkr_client *client, const struct data_call *m,
 	}
 	if (!wkr_call_has_stream(m->fn))
 		wkr_keep_begin(&call, is_repeatable(m->fn));
+	wkr_at_call(client, api_names[m->fn]);
 	result = wkr_handlers[m->fn].run(&call, m->fn, call.args);
 	if (result == WKR_AGAIN) {
 		wkr_call_mark(&call);
@@ -310,6 +313,7 @@ do_launch(struct wkr_client *client, const struct data_launch *m,
 	if (wkr_is_behind(client) && wkr_launch_is_behind(client, m))
 		return set_aside(client, frame, size, m->seq, false, true);
 	call_begin(&call, client, m->seq);
+	wkr_at_call(client, "a launch");
 	result = wkr_launch(&call, m);
 	if (call.lying)
 		return -EBADMSG;

@@ -10,6 +10,7 @@
 
 #include "proto/shmem.h"
 #include "server/worker/call.h"
+#include "server/worker/crash.h"
 #include "server/worker/graph.h"
 #include "server/worker/lane.h"
 #include "server/worker/memory.h"
@@ -300,6 +301,7 @@ bury(struct wkr_job *job)
 	struct wkr_client *client = b->client;
 	uint64_t id = client->gone_id;
 
+	wkr_at_work(client, "the end");
 	if (!b->half) {
 		wkr_print_release(client);
 		wkr_streams_destroy(client);

@@ -10,6 +10,7 @@
 
 #include "proto/sock.h"
 #include "server/worker/client.h"
+#include "server/worker/crash.h"
 #include "server/worker/lane.h"
 #include "server/worker/memory.h"
 #include "server/worker/module.h"
@@ -60,6 +61,16 @@ take_fd(struct question *q, int i)
 	return i < q->nfds ? steal_fd(&q->fds[i]) : -1;
 }
 
+/* The client for which the broker asks. */
+static struct wkr_client *
+who_asks(uint64_t id, const char *what)
+{
+	struct wkr_client *client = wkr_client_find(id);
+
+	wkr_at_call(client, what);
+	return client;
+}
+
 static void
 do_client(struct question *q)
 {
@@ -100,7 +111,7 @@ static void
 do_chunk(struct question *q)
 {
 	const Mps__WorkerChunk *m = q->m->worker_chunk;
-	struct wkr_client *client = wkr_client_find(m->client);
+	struct wkr_client *client = who_asks(m->client, "memory");
 	_cleanup_close_ int fd = m->import ? take_fd(q, 0) : -1;
 	const char *why = "no such client";
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
@@ -125,7 +136,7 @@ static void
 do_mapping(struct question *q)
 {
 	const Mps__WorkerMapping *m = q->m->worker_mapping;
-	struct wkr_client *client = wkr_client_find(m->client);
+	struct wkr_client *client = who_asks(m->client, "a mapping");
 	const char *why = "no such client";
 	CUresult r = client ? wkr_mapping_add(client, m, &why) :
 			      CUDA_ERROR_INVALID_VALUE;
@@ -137,7 +148,7 @@ static void
 do_access(struct question *q)
 {
 	const Mps__WorkerAccess *m = q->m->worker_access;
-	struct wkr_client *client = wkr_client_find(m->client);
+	struct wkr_client *client = who_asks(m->client, "access to memory");
 	const char *why = "no such client";
 	CUresult r = client ? wkr_mapping_open(client, m->mapping, &why) :
 			      CUDA_ERROR_INVALID_VALUE;
@@ -149,7 +160,7 @@ static void
 do_array(struct question *q)
 {
 	const Mps__WorkerArray *m = q->m->worker_array;
-	struct wkr_client *client = wkr_client_find(m->client);
+	struct wkr_client *client = who_asks(m->client, "an array");
 	const char *why = "no such client";
 	CUresult r = client && m->shape ? wkr_array_add(client, m, &why) :
 					  CUDA_ERROR_INVALID_VALUE;
@@ -161,7 +172,7 @@ static void
 do_host(struct question *q)
 {
 	const Mps__WorkerHost *m = q->m->worker_host;
-	struct wkr_client *client = wkr_client_find(m->client);
+	struct wkr_client *client = who_asks(m->client, "pinned memory");
 	_cleanup_close_ int fd = take_fd(q, 0);
 	const char *why = "no such client";
 	CUresult r = CUDA_ERROR_INVALID_VALUE;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proto/launch.h"
+#include "server/worker/crash.h"
 #include "server/worker/module.h"
 
 int
@@ -100,8 +101,10 @@ wake(struct wkr_job *job)
 	struct wkr_function *f = w->function;
 	struct wkr_module *m = f->module;
 	struct wkr_client *client = m->client;
-	CUresult r = wkr_module_wake(m, job->since_ns);
+	CUresult r;
 
+	wkr_at_call(client, "a module's next load");
+	r = wkr_module_wake(m, job->since_ns);
 	if (r == WKR_AGAIN)
 		return WKR_JOB_AGAIN;
 	if (r == CUDA_SUCCESS)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "server/worker/crash.h"
 #include "server/worker/worker.h"
 
 /* How soon a job that had to wait is looked at again. */
@@ -93,6 +94,7 @@ queue_thread(void *arg)
 	for (;;) {
 		struct wkr_job *job = take(queue);
 
+		wkr_at_work(NULL, queue->name);
 		if (job->run(job) == WKR_JOB_DONE)
 			continue;
 		job->not_before_ns = wkr_now_ns() + RETRY_NS;

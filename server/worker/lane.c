@@ -19,6 +19,7 @@
 
 #include "server/worker/backlog.h"
 #include "server/worker/call.h"
+#include "server/worker/crash.h"
 #include "server/worker/memory.h"
 #include "server/worker/restore.h"
 
@@ -319,8 +320,10 @@ waits_for(const struct wkr_client *client)
 static bool
 serve(struct wkr_client *client, bool resting)
 {
-	bool any = wkr_client_poll(client);
+	bool any;
 
+	wkr_at_work(client, "work that has been issued");
+	any = wkr_client_poll(client);
 	if (client->restore)
 		return wkr_restore_step(client);
 	any |= wkr_hosts_poll(client);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "server/worker/call.h"
+#include "server/worker/crash.h"
 #include "server/worker/lane.h"
 #include "server/worker/overlap.h"
 
@@ -104,6 +105,9 @@ main(int argc, char **argv)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	wkr.cores = count_cores();
+#ifndef MPSSHIM_SANITIZED
+	wkr_crash_init();
+#endif
 	r = wkr_print_init();
 	if (r < 0)
 		return EXIT_FAILURE;

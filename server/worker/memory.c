@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/shmem.h"
+#include "server/worker/crash.h"
 #include "server/worker/module.h"
 
 CUresult
@@ -249,6 +250,7 @@ reap(struct wkr_job *job)
 	struct reaping *j = (struct reaping *)job;
 	struct wkr_client *client = j->client;
 
+	wkr_at_work(client, "memory given back");
 	if (j->range->kind == WKR_HOST && !wkr_is_quiet(client, UINT64_MAX))
 		return WKR_JOB_AGAIN;
 	/* Somebody may wait for the memory of an array. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proto/function.h"
+#include "server/worker/crash.h"
 #include "server/worker/jit.h"
 
 /* How long a handle may still belong to an unload that has not come through
@@ -54,6 +55,7 @@ unload_job(struct wkr_job *job)
 	struct unloading *j = (struct unloading *)job;
 	struct wkr_client *client = j->module->client;
 
+	wkr_at_work(client, "an unload");
 	/* cuLibraryUnload stalls neighbours, cuModuleUnload waits. */
 	if (!wkr_is_quiet(client, UINT64_MAX))
 		return WKR_JOB_AGAIN;

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/worker/crash.h"
 #include "server/worker/word.h"
 #include "server/worker/worker.h"
 
@@ -49,6 +50,7 @@ wkr_thread_begin(void)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
+	wkr_crash_thread();
 	wkr_ok(wkr.drv.cuCtxSetCurrent(wkr.context));
 	/* One client's capture must not forbid another's calls (R8). */
 	wkr_ok(wkr.drv.cuThreadExchangeStreamCaptureMode(&mode));

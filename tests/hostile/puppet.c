@@ -18,6 +18,7 @@
  *   state        run code that has a variable on the device
  *   address      ask for the address of a constant of the code
  *   array        make an array
+ *   deadly       load code that says so
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -448,6 +449,13 @@ do_array(void)
 	OK(cuArrayCreate(&array, &shape));
 }
 
+static void
+do_deadly(void)
+{
+	OK(cuModuleLoadData(&other, "// deadly\n.version 7.0\n"
+			    ".target sm_50\n.address_size 64\n"));
+}
+
 /* As a program that hopes for the best. */
 static void
 do_reset(void)
@@ -502,6 +510,8 @@ run(const char *command)
 		do_address();
 	else if (!strncmp(command, "array", 5))
 		do_array();
+	else if (!strncmp(command, "deadly", 6))
+		do_deadly();
 	else
 		wrong("no such command");
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/worker/call.h"
+#include "server/worker/jit.h"
 #include "server/worker/module.h"
 #include "server/worker/texture.h"
 
@@ -164,8 +165,8 @@ wkr_object_end(enum handle_kind kind, struct wkr_object *object)
 		wkr_ok(wkr.drv.cuMemPoolDestroy(object->native));
 		break;
 	case HANDLE_LINK:
-		wkr_ok(wkr.drv.cuLinkDestroy(object->native));
-		break;
+		wkr_link_end(object);
+		return;
 	case HANDLE_GREEN:
 		wkr_ok(wkr.drv.cuGreenCtxDestroy(object->native));
 		break;

@@ -25,4 +25,8 @@ CUresult wkr_jit_read(const uint8_t *bytes, size_t size, struct wkr_jit *out);
 void wkr_jit_add_log(struct wkr_jit *jit, CUjit_option buffer,
 		     CUjit_option length, void *out, size_t cap);
 
+struct wkr_object;
+/* link.c, any thread: the gate destroys it. */
+void wkr_link_end(struct wkr_object *link);
+
 #endif

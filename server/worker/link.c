@@ -19,7 +19,28 @@ struct wkr_link {
 	/* The driver writes into these until the state is destroyed. */
 	struct wkr_jit jit;
 	char info[LOG_SIZE], error[LOG_SIZE];
+	struct wkr_job end;
 };
+
+static enum wkr_job_result
+end(struct wkr_job *job)
+{
+	struct wkr_link *l = (struct wkr_link *)((uint8_t *)job -
+						 offsetof(struct wkr_link, end));
+
+	wkr_ok(wkr.drv.cuLinkDestroy(l->native));
+	free(l);
+	return WKR_JOB_DONE;
+}
+
+void
+wkr_link_end(struct wkr_object *object)
+{
+	struct wkr_link *l = (struct wkr_link *)object;
+
+	l->end.run = end;
+	wkr_queue_add(&wkr.gate, &l->end);
+}
 
 CUresult
 wkr_mpsLinkCreate(struct wkr_call *call, uint64_t link, const void *options,

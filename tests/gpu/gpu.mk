@@ -20,3 +20,10 @@ $(GEN)/fidelity_names.h: proto/exports-13.0.txt
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)sed '/_pt[sd][sz]$$/d;s/.*/"&",/' $< >$@
+
+# Answers, not verdicts: for a machine with a GPU.
+$(T)/questions: $(addprefix $(OBJ)/tests/,gpu/questions.o contract/drv.o)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -lm -ldl -lpthread
+EXTRA_TESTS += $(T)/questions

@@ -44,14 +44,15 @@ array_end(const struct box *box, const struct side *side, struct box_end *end)
 	uint32_t element;
 
 	if (!array)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return side->array ? CUDA_ERROR_INVALID_HANDLE :
+				     CUDA_ERROR_INVALID_VALUE;
 	desc = &array->desc;
 	element = shim_array_element(array);
 	if (array->object.ctx->device != shim_current->device)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	/* Blocks of compressed formats are the driver's to judge. */
-	if (element && (side->x % element || box->width % element ||
-			side->x > desc->Width * element ||
+	/* Blocks of compressed formats are the driver's to judge, and so are
+	 * parts of elements, which it takes. */
+	if (element && (side->x > desc->Width * element ||
 			box->width > desc->Width * element - side->x ||
 			side->y + box->height > (desc->Height ? desc->Height :
 								1) ||
@@ -93,7 +94,9 @@ set_end(const struct box *box, const struct side *side, struct box_end *end,
 		.x = side->x, .y = side->y, .z = side->z,
 	};
 	*out_place = PLACE_DEVICE;
-	if (side->lod || side->x >> 40 || side->y >> 40 || side->z >> 40)
+	/* Plain memory has no levels, whatever is asked for. */
+	if ((side->lod && side->type == CU_MEMORYTYPE_ARRAY) ||
+	    side->x >> 40 || side->y >> 40 || side->z >> 40)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((int)side->type) {
 	case CU_MEMORYTYPE_ARRAY:

@@ -68,6 +68,8 @@ is_memory(uint64_t address, uint64_t size)
 static CUresult
 check(const CUDA_RESOURCE_DESC *desc, bool surface)
 {
+	size_t size;
+
 	switch (desc->resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
 		if (!desc->res.array.hArray)
@@ -80,8 +82,10 @@ check(const CUDA_RESOURCE_DESC *desc, bool surface)
 		return shim_mipmap_get(desc->res.mipmap.hMipmappedArray) ?
 		       CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	case CU_RESOURCE_TYPE_LINEAR:
+		/* One of no bytes is accepted (measured). */
+		size = desc->res.linear.sizeInBytes;
 		return !surface && is_memory(desc->res.linear.devPtr,
-					     desc->res.linear.sizeInBytes) ?
+					     size ? size : 1) ?
 		       CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case CU_RESOURCE_TYPE_PITCH2D:
 		return !surface && is_memory(desc->res.pitch2D.devPtr, 1) ?

@@ -62,6 +62,7 @@ static CUresult
 translate_locked(struct wkr_client *client, CUDA_RESOURCE_DESC *desc)
 {
 	struct wkr_object *object;
+	uint64_t size;
 
 	switch (desc->resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
@@ -79,11 +80,10 @@ translate_locked(struct wkr_client *client, CUDA_RESOURCE_DESC *desc)
 		desc->res.mipmap.hMipmappedArray = object->native;
 		return CUDA_SUCCESS;
 	case CU_RESOURCE_TYPE_LINEAR:
-		return desc->res.linear.sizeInBytes &&
-				       wkr_ranges_cover(
-					       &client->ranges,
-					       desc->res.linear.devPtr,
-					       desc->res.linear.sizeInBytes)
+		size = desc->res.linear.sizeInBytes;
+		return wkr_ranges_cover(&client->ranges,
+					desc->res.linear.devPtr,
+					size ? size : 1)
 			       ? CUDA_SUCCESS
 			       : CUDA_ERROR_INVALID_VALUE;
 	case CU_RESOURCE_TYPE_PITCH2D:

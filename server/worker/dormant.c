@@ -105,10 +105,10 @@ wake(struct wkr_job *job)
 
 	wkr_at_call(client, "a module's next load");
 	r = wkr_module_wake(m, job->since_ns);
+	if (r == CUDA_SUCCESS)
+		r = wkr_function_read(f, job->since_ns);
 	if (r == WKR_AGAIN)
 		return WKR_JOB_AGAIN;
-	if (r == CUDA_SUCCESS)
-		r = wkr_function_read(f);
 	f->error = r;
 	/* Release: what was read of the function, for whoever sees this. */
 	atomic_store_explicit(&f->ready, true, memory_order_release);

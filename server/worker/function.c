@@ -168,8 +168,17 @@ keep_kernel(struct wkr_code *code, const char *name, CUfunction native,
 	return k;
 }
 
+static uint32_t
+local_bytes(const struct function_info *info)
+{
+	int bytes = info->attributes[CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES];
+
+	return bytes > 0 ? (uint32_t)bytes : 0;
+}
+
 static CUresult
-find_kernel(struct wkr_module *m, const char *name, struct wkr_kernel **out)
+find_kernel(struct wkr_module *m, const char *name, uint64_t since_ns,
+	    struct wkr_kernel **out)
 {
 	_cleanup_free_ struct function_info *full = NULL;
 	CUfunction native;
@@ -182,6 +191,8 @@ find_kernel(struct wkr_module *m, const char *name, struct wkr_kernel **out)
 	if (!full)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = get_function(m, name, &native, full);
+	if (r == CUDA_SUCCESS)
+		r = wkr_local_want(m->client, local_bytes(full), since_ns);
 	if (r != CUDA_SUCCESS)
 		return r;
 	*out = keep_kernel(m->code, name, native, full);
@@ -231,10 +242,10 @@ give_info(const struct function_info *info, void *out, size_t *size)
 }
 
 CUresult
-wkr_function_read(struct wkr_function *f)
+wkr_function_read(struct wkr_function *f, uint64_t since_ns)
 {
 	struct wkr_kernel *k;
-	CUresult r = find_kernel(f->module, f->name, &k);
+	CUresult r = find_kernel(f->module, f->name, since_ns, &k);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -264,7 +275,7 @@ make_function(struct wkr_call *call, struct wkr_module *m, const char *name,
 	      uint64_t function, void *info, size_t *info_size)
 {
 	struct wkr_kernel *k;
-	CUresult r = find_kernel(m, name, &k);
+	CUresult r = find_kernel(m, name, call->since_ns, &k);
 
 	if (r == CUDA_SUCCESS && !was_made(call->client, m, function)) {
 		r = put_function(call, m, function, k);

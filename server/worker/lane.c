@@ -339,6 +339,7 @@ serve(struct wkr_client *client, bool resting)
 		any |= serve_ring(client, &client->unordered, false);
 		any |= serve_ring(client, &client->ordered, true);
 	}
+	wkr_at_work(client, "work that has been issued");
 	wkr_client_fence(client);
 	wkr_client_publish(client);
 	wkr_pending_poll(client);

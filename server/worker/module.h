@@ -149,6 +149,11 @@ void wkr_code_orphan(const void *hash);
  * two seconds after since_ns; UINT64_MAX: never just for that. */
 bool wkr_is_quiet(const struct wkr_client *but, uint64_t since_ns);
 
+/* local.c. Gate: no kernel that needs so much local memory makes the driver
+ * find it at its launch. WKR_AGAIN: not now. */
+CUresult wkr_local_want(const struct wkr_client *client, uint32_t bytes,
+			uint64_t since_ns);
+
 /* dormant.c. Lane: make one that is loaded when it is wanted. */
 int wkr_dormant_module(struct wkr_client *client, uint64_t handle,
 		       const uint8_t *hash, uint64_t size, uint32_t kind,
@@ -176,7 +181,7 @@ struct wkr_module *wkr_module_ref(struct wkr_client *client, uint64_t handle);
 void wkr_module_list(struct wkr_module *module);
 void wkr_module_free(struct wkr_module *module);
 /* function.c. Gate: the function of that name. */
-CUresult wkr_function_read(struct wkr_function *function);
+CUresult wkr_function_read(struct wkr_function *function, uint64_t since_ns);
 void wkr_module_unref(struct wkr_module *module);
 void wkr_modules_drop(struct wkr_client *client);
 /* Put a new object into the client's table, or say why not. An unload that is

@@ -537,6 +537,21 @@ deadly_call_costs_its_caller(unsigned rounds)
 	unsetenv("SOFTCUDA_FAULT");
 }
 
+/* Local memory for a kernel is found when it is loaded: at its launch the
+ * driver would stop everybody, for as long as another one runs. */
+static void
+deep_kernel_stops_nobody(unsigned rounds)
+{
+	(void)rounds;
+	make(0, 3);
+	expect(&puppets[2], "dig", "ok");
+	expect(&puppets[1], "hold", "ok");
+	expect(&puppets[2], "deep", "ok");
+	expect(&puppets[0], "kernels 100", "ok");
+	expect(&puppets[1], "free", "ok");
+	expect(&puppets[1], "wait", "ok");
+}
+
 static void
 reset_is_as_natively(unsigned rounds)
 {
@@ -710,6 +725,8 @@ main(int argc, char **argv)
 	    endless_kernel_of_a_dead_client, 1);
 	row("three ends in a minute are enough",
 	    three_ends_in_a_minute_are_enough, 1);
+	row("a kernel with much local memory stops nobody",
+	    deep_kernel_stops_nobody, 1);
 	row("a call that the driver dies in costs its caller alone",
 	    deadly_call_costs_its_caller, 4);
 	if (!failed) {

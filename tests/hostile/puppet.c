@@ -19,6 +19,7 @@
  *   address      ask for the address of a constant of the code
  *   array        make an array
  *   deadly       load code that says so
+ *   dig, deep    load a kernel with 8 KiB of local memory; run it
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -83,6 +84,15 @@ static const char asserting[] =
 	" st.param.b32 [l], 9;\n"
 	" st.param.b64 [n], %d3; st.param.b64 [s], 1;\n"
 	" call.uni __assertfail, (m, f, l, n, s); }\n ret;\n}\n";
+/* Writes to a place that the run alone knows. */
+static const char deep[] =
+	".version 7.0\n.target sm_50\n.address_size 64\n"
+	".visible .entry deep(.param .u64 p, .param .u32 n, .param .u32 by)\n"
+	"{\n .local .align 4 .b8 room[8192]; .reg .b64 %d<4>;"
+	" .reg .b32 %r<3>;\n ld.param.u32 %r1, [n]; mov.u64 %d1, room;\n"
+	" mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d1, %d2;\n"
+	" st.local.volatile.u32 [%d3], %r1;\n"
+	" ld.local.volatile.u32 %r2, [%d1+4]; ret;\n}\n";
 
 static CUdevice device;
 static CUcontext context;
@@ -94,7 +104,7 @@ static CUevent events[STREAMS];
 static CUmodule module, other;
 static CUlibrary library;
 static CUkernel kernel;
-static CUfunction add, hold, wild, fails;
+static CUfunction add, hold, wild, fails, deep_one;
 static CUgraphExec exec;
 static uint32_t seed, added, graph_runs;
 static uint32_t host[WORDS];
@@ -456,6 +466,20 @@ do_deadly(void)
 			    ".target sm_50\n.address_size 64\n"));
 }
 
+static void
+do_dig(void)
+{
+	OK(cuModuleLoadData(&other, deep));
+	OK(cuModuleGetFunction(&deep_one, other, "deep"));
+}
+
+static void
+do_deep(void)
+{
+	launch(deep_one, sums, 1, 0, streams[0]);
+	OK(cuStreamSynchronize(streams[0]));
+}
+
 /* As a program that hopes for the best. */
 static void
 do_reset(void)
@@ -510,6 +534,10 @@ run(const char *command)
 		do_address();
 	else if (!strncmp(command, "array", 5))
 		do_array();
+	else if (!strncmp(command, "dig", 3))
+		do_dig();
+	else if (!strncmp(command, "deep", 4))
+		do_deep();
 	else if (!strncmp(command, "deadly", 6))
 		do_deadly();
 	else

@@ -136,6 +136,9 @@ struct ptx_env {
 	/* Device heap. NULL when exhausted. */
 	uint64_t (*heap_alloc)(void *ctx, size_t size);
 	void (*heap_free)(void *ctx, uint64_t addr);
+	/* cudaGraphSetConditional. False: no such condition
+	 * (PTX_FAULT_ADDRESS). */
+	bool (*condition)(void *ctx, uint64_t handle, uint32_t value);
 	/*
 	 * Texture fetch for texture object `tex`. geom 1, 2, 3 dimensions
 	 * (tex.1d/2d/3d); coordinates as f32 bits or s32 by is_float;

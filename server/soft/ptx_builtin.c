@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the device runtime provides: printf, assert, heap. */
+/* Functions that the device runtime provides: printf, assert, heap, and the
+ * conditions of graphs. */
 #include "server/soft/ptx_exec.h"
 #include "server/soft/ptx_ops.h"
 
@@ -91,6 +92,22 @@ do_free(struct ptx_warp *w, const struct ptx_call *c)
 	return PTX_FAULT_NONE;
 }
 
+static enum ptx_fault
+do_condition(struct ptx_warp *w, const struct ptx_call *c)
+{
+	const struct ptx_env *env = w->thread->env;
+
+	for (uint32_t m = w->mask; m; m &= m - 1) {
+		unsigned l = (unsigned)__builtin_ctz(m);
+
+		if (!env->condition ||
+		    !env->condition(env->ctx, argument(w, c, 0, l),
+				    (uint32_t)argument(w, c, 1, l)))
+			return PTX_FAULT_ADDRESS;
+	}
+	return PTX_FAULT_NONE;
+}
+
 static const struct {
 	const char *name;
 	ptx_builtin_fn *fn;
@@ -100,6 +117,7 @@ static const struct {
 	{ "__assertfail", do_assertfail, 5 },
 	{ "malloc", do_malloc, 1 },
 	{ "free", do_free, 1 },
+	{ "cudaGraphSetConditional", do_condition, 2 },
 };
 
 ptx_builtin_fn *

@@ -157,7 +157,7 @@ classify(struct ptx_kernel *k, const struct reach *r)
 			k->uses_printf = true;
 		else if (ptx_func_is(f, "__assertfail"))
 			k->uses_assert = true;
-		else
+		else if (!ptx_func_is(f, "cudaGraphSetConditional"))
 			k->uses_heap = true;
 	}
 	for (size_t i = 0; i < r->m->vars.count; i++) {

@@ -40,6 +40,7 @@ soft_graph_free(struct soft_graph *graph)
 	for (unsigned i = 0; i < graph->count; i++)
 		soft_node_free(graph->nodes[i]);
 	soft_held_free(graph);
+	soft_conds_free(graph);
 	free(graph->nodes);
 	free(graph);
 }
@@ -66,6 +67,8 @@ soft_node_type_of(const struct soft_work *work)
 		return CU_GRAPH_NODE_TYPE_MEM_FREE;
 	case SOFT_WORK_CHILD:
 		return CU_GRAPH_NODE_TYPE_GRAPH;
+	case SOFT_WORK_BRANCH:
+		return CU_GRAPH_NODE_TYPE_CONDITIONAL;
 	case SOFT_WORK_EMPTY:
 	case SOFT_WORK_GRAPH:
 		break;
@@ -153,8 +156,13 @@ soft_node_add(struct soft_graph *graph, CUgraphNodeType type,
 	}
 	node->index = graph->count;
 	graph->nodes[graph->count++] = node;
-	if (work->kind == SOFT_WORK_CHILD)
+	if (work->kind == SOFT_WORK_CHILD) {
 		work->child->is_child = true;
+		work->child->outer = graph;
+	}
+	for (unsigned i = 0; work->kind == SOFT_WORK_BRANCH &&
+	     i < work->branch.count; i++)
+		work->branch.graphs[i]->outer = graph;
 	*out = node;
 	return CUDA_SUCCESS;
 }
@@ -177,6 +185,9 @@ is_within(const struct soft_graph *graph, const struct soft_graph *whole)
 
 		found = work->kind == SOFT_WORK_CHILD &&
 			is_within(graph, work->child);
+		for (unsigned k = 0; work->kind == SOFT_WORK_BRANCH &&
+		     k < work->branch.count && !found; k++)
+			found = is_within(graph, work->branch.graphs[k]);
 	}
 	return found;
 }
@@ -184,12 +195,15 @@ is_within(const struct soft_graph *graph, const struct soft_graph *whole)
 CUresult
 soft_node_move(struct soft_node *node, struct soft_graph *child)
 {
+	if (soft_graph_branches(child))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (child->is_child || is_within(node->graph, child))
 		return CUDA_ERROR_INVALID_VALUE;
 	node->type = CU_GRAPH_NODE_TYPE_GRAPH;
 	node->work->kind = SOFT_WORK_CHILD;
 	node->work->child = child;
 	child->is_child = child->is_moved = true;
+	child->outer = node->graph;
 	return CUDA_SUCCESS;
 }
 

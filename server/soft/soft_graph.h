@@ -9,6 +9,7 @@
 #include "server/soft/soft_event.h"
 #include "server/soft/soft_work.h"
 
+struct soft_cond;
 struct soft_held;
 
 struct soft_node {
@@ -28,6 +29,8 @@ struct soft_graph {
 	bool is_child;                 /* belongs to a node */
 	bool is_moved;                 /* and was the program's own before */
 	struct soft_held *held;        /* user objects */
+	struct soft_graph *outer;      /* that it is in, or NULL */
+	struct soft_cond *conds;       /* made for it; of an outermost one */
 };
 
 /* A node of an executable graph; children are flattened into it. */
@@ -56,6 +59,7 @@ struct soft_run {
 	struct soft_op **ops;          /* one for each item */
 	unsigned count, left;
 	bool started;                  /* ops end by themselves */
+	bool is_body;                  /* of op, a conditional node's */
 };
 
 /* Guards graphs, nodes, executable graphs, captures. Taken before
@@ -87,7 +91,38 @@ struct soft_item *soft_exec_item(struct soft_exec *exec,
 				 const struct soft_node *node);
 CUresult soft_run_new(struct soft_exec *exec, struct soft_ctx *ctx,
 		      struct soft_run **out);
+/* The same for a body, under soft_sched.lock, from where it also starts. */
+CUresult soft_run_body_locked(struct soft_exec *exec, struct soft_op *op);
 struct soft_mark *soft_run_after_locked(const struct soft_run *run);
+/* A graph's executable form without a handle. NULL, with the reason. */
+struct soft_exec *soft_exec_body(struct soft_graph *graph,
+				 struct soft_ctx *ctx, CUresult *out_res);
+
+/* soft_branch.c */
+/* Has it conditional nodes, anywhere? */
+bool soft_graph_branches(const struct soft_graph *graph);
+void soft_conds_free(struct soft_graph *graph);
+/* The node is going to be destroyed, and its condition free for another. */
+void soft_conds_idle(const struct soft_node *node);
+/* What conditional nodes stand for in an executable graph. */
+struct soft_work *soft_branch_item(const struct soft_work *node,
+				   struct soft_ctx *ctx);
+/* A launch begins: conditions get their defaults. */
+void soft_conds_begin(const struct soft_exec *exec);
+/* An executable graph takes the conditions, if no other has them, or gives
+ * them back. */
+CUresult soft_conds_take(const struct soft_graph *graph,
+			 const struct soft_exec *exec);
+/* Has the graph conditions that no node has? */
+bool soft_conds_unused(CUgraph handle);
+void soft_conds_give(const struct soft_exec *exec);
+CUresult soft_branch_add(CUgraphNode *out, CUgraph graph,
+			 const CUgraphNode *deps, size_t count,
+			 CUDA_CONDITIONAL_NODE_PARAMS *p);
+/* soft_graph_api.c. Takes over work. */
+CUresult soft_graph_add(CUgraphNode *out, CUgraph graph,
+			const CUgraphNode *deps, size_t count,
+			struct soft_work *work);
 
 /* soft_graph_api.c: work out of node parameters, checked. */
 CUresult soft_graph_kernel_work(const CUDA_KERNEL_NODE_PARAMS *p,

@@ -97,12 +97,11 @@ add_moved(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps,
 	return res;
 }
 
-/* Takes over work. */
-static CUresult
-add(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps, size_t count,
-    struct soft_work *work)
+CUresult
+soft_graph_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
+	       size_t count, struct soft_work *work)
 {
-	return add_moved(out, handle, deps, count, work, NULL);
+	return add_moved(out, graph, deps, count, work, NULL);
 }
 
 static void
@@ -144,7 +143,7 @@ cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph graph,
 	struct soft_work *work;
 	CUresult res = soft_graph_kernel_work(p, &work);
 
-	return res ? res : add(out, graph, deps, count, work);
+	return res ? res : soft_graph_add(out, graph, deps, count, work);
 }
 
 CUresult
@@ -213,7 +212,7 @@ cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 	(void)ctx;   /* one address space for all */
 	if (!res)
 		res = soft_graph_copy_work(p, &work);
-	return res ? res : add(out, graph, deps, count, work);
+	return res ? res : soft_graph_add(out, graph, deps, count, work);
 }
 
 CUresult
@@ -263,7 +262,7 @@ cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 	(void)ctx;
 	if (!res)
 		res = soft_graph_set_work(p, &work);
-	return res ? res : add(out, graph, deps, count, work);
+	return res ? res : soft_graph_add(out, graph, deps, count, work);
 }
 
 CUresult
@@ -322,7 +321,7 @@ cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 
 	if (!res)
 		res = soft_graph_host_work(p, &work);
-	return res ? res : add(out, graph, deps, count, work);
+	return res ? res : soft_graph_add(out, graph, deps, count, work);
 }
 
 CUresult
@@ -360,7 +359,7 @@ cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 {
 	CUresult res = soft_enter_live();
 
-	return res ? res : add(out, graph, deps, count,
+	return res ? res : soft_graph_add(out, graph, deps, count,
 			       soft_work_new(SOFT_WORK_EMPTY));
 }
 
@@ -377,6 +376,8 @@ cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
 	soft_follow(graph != hchild);
 	if (child->is_moved)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (soft_graph_branches(child))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	work = soft_work_new(SOFT_WORK_CHILD);
 	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -387,7 +388,7 @@ cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
 		free(work);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return add(out, graph, deps, count, work);
+	return soft_graph_add(out, graph, deps, count, work);
 }
 
 CUresult
@@ -429,7 +430,7 @@ add_event(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 
 	if (!res)
 		res = soft_graph_event_work(event, kind, &work);
-	return res ? res : add(out, graph, deps, count, work);
+	return res ? res : soft_graph_add(out, graph, deps, count, work);
 }
 
 CUresult
@@ -561,8 +562,11 @@ cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return add_any_child(out, graph, deps, count, &p->graph);
+	if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return soft_branch_add(out, graph, deps, count,
+				       &p->conditional);
 	res = any_work(p, &work);
-	return res ? res : add(out, graph, deps, count, work);
+	return res ? res : soft_graph_add(out, graph, deps, count, work);
 }
 
 CUresult

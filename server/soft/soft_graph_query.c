@@ -313,6 +313,7 @@ cuGraphDestroyNode(CUgraphNode handle)
 		graph->nodes[i] = graph->nodes[i + 1];
 		graph->nodes[i]->index = i;
 	}
+	soft_conds_idle(node);
 	soft_node_free(node);
 	pthread_mutex_unlock(&soft_graph_lock);
 	return CUDA_SUCCESS;
@@ -329,9 +330,12 @@ cuGraphClone(CUgraph *out, CUgraph handle)
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&soft_graph_lock);
-	*out = (CUgraph)soft_graph_clone(graph);
+	if (soft_graph_branches(graph))
+		res = CUDA_ERROR_NOT_SUPPORTED;
+	else
+		*out = (CUgraph)soft_graph_clone(graph);
 	pthread_mutex_unlock(&soft_graph_lock);
-	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return res || *out ? res : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult
@@ -376,6 +380,13 @@ cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
 		       CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&soft_graph_lock);
 	res = soft_exec_new(graph, ctx, &exec);
+	if (!res) {
+		res = soft_conds_take(graph, exec);
+		if (res) {
+			soft_handle_del(exec, SOFT_HANDLE_EXEC);
+			soft_exec_unref(exec);
+		}
+	}
 	pthread_mutex_unlock(&soft_graph_lock);
 	if (res)
 		return res;
@@ -412,8 +423,10 @@ cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
 		return soft_enter() ? soft_enter() : CUDA_ERROR_INVALID_VALUE;
 	res = cuGraphInstantiateWithFlags(out, graph, p->flags);
 	p->hErrNode_out = NULL;
-	p->result_out = res ? CUDA_GRAPH_INSTANTIATE_ERROR :
-			CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	p->result_out = !res ? CUDA_GRAPH_INSTANTIATE_SUCCESS :
+			soft_conds_unused(graph) ?
+			CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED :
+			CUDA_GRAPH_INSTANTIATE_ERROR;
 	return res;
 }
 
@@ -438,6 +451,9 @@ cuGraphExecDestroy(CUgraphExec handle)
 		return res;
 	if (!soft_handle_del(exec, SOFT_HANDLE_EXEC))
 		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&soft_graph_lock);
+	soft_conds_give(exec);
+	pthread_mutex_unlock(&soft_graph_lock);
 	soft_exec_unref(exec);
 	return CUDA_SUCCESS;
 }
@@ -519,6 +535,45 @@ cuGraphNodeGetEnabled(CUgraphExec handle, CUgraphNode node,
 	return res;
 }
 
+static bool same_shape(const struct soft_exec *a, const struct soft_exec *b,
+		       CUgraphExecUpdateResultInfo *info);
+
+static bool
+same_bodies(const struct soft_branch_work *a, const struct soft_branch_work *b,
+	    CUgraphExecUpdateResultInfo *info)
+{
+	info->result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+	if (a->type != b->type || a->count != b->count)
+		return false;
+	for (unsigned i = 0; i < a->count; i++)
+		if (!same_shape(a->execs[i], b->execs[i], info))
+			return false;
+	info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+	return true;
+}
+
+/* The names of nodes stay, those in bodies too. */
+static void
+swap_work(struct soft_exec *exec, struct soft_exec *fresh)
+{
+	for (unsigned i = 0; i < exec->count; i++) {
+		struct soft_work *a = exec->items[i].work;
+		struct soft_work *b = fresh->items[i].work;
+
+		exec->items[i].work = b;
+		fresh->items[i].work = a;
+		if (a->kind != SOFT_WORK_BRANCH)
+			continue;
+		for (unsigned k = 0; k < a->branch.count; k++) {
+			struct soft_exec *old = a->branch.execs[k];
+
+			swap_work(old, b->branch.execs[k]);
+			a->branch.execs[k] = b->branch.execs[k];
+			b->branch.execs[k] = old;
+		}
+	}
+}
+
 static bool
 same_shape(const struct soft_exec *a, const struct soft_exec *b,
 	   CUgraphExecUpdateResultInfo *info)
@@ -534,8 +589,14 @@ same_shape(const struct soft_exec *a, const struct soft_exec *b,
 		    (x->dep_count && memcmp(x->deps, y->deps, x->dep_count *
 					    sizeof(*x->deps))))
 			return false;
-		if (x->work->kind == y->work->kind)
+		if (x->work->kind == y->work->kind &&
+		    x->work->kind != SOFT_WORK_BRANCH)
 			continue;
+		if (x->work->kind == y->work->kind &&
+		    same_bodies(&x->work->branch, &y->work->branch, info))
+			continue;
+		if (x->work->kind == y->work->kind)
+			return false;
 		info->result = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
 		return false;
 	}
@@ -554,15 +615,13 @@ update_locked(struct soft_exec *exec, struct soft_graph *graph,
 
 	if (res)
 		return res;
-	if (same_shape(exec, fresh, info))
-		for (unsigned i = 0; i < exec->count; i++) {
-			struct soft_work *old = exec->items[i].work;
-
-			exec->items[i].work = fresh->items[i].work;
-			fresh->items[i].work = old;
-		}
-	else
+	if (same_shape(exec, fresh, info)) {
+		soft_conds_give(exec);
+		swap_work(exec, fresh);
+		soft_conds_take(graph, exec);
+	} else {
 		res = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	}
 	soft_handle_del(fresh, SOFT_HANDLE_EXEC);
 	soft_exec_unref(fresh);
 	return res;

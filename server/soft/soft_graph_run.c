@@ -84,7 +84,10 @@ flatten(struct soft_exec *exec, const struct soft_graph *graph, int before,
 			continue;
 		}
 		entry[i] = last[i] = exec->count;
-		ok = item_add(exec, node, soft_work_clone(node->work));
+		ok = item_add(exec, node,
+			      node->work->kind == SOFT_WORK_BRANCH ?
+			      soft_branch_item(node->work, exec->ctx) :
+			      soft_work_clone(node->work));
 	}
 	*out_after = exec->count;
 	ok = ok && item_add(exec, NULL, soft_work_new(SOFT_WORK_EMPTY));
@@ -136,26 +139,39 @@ check_order(const struct soft_exec *exec)
 	return left ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+struct soft_exec *
+soft_exec_body(struct soft_graph *graph, struct soft_ctx *ctx,
+	       CUresult *out_res)
+{
+	struct soft_exec *exec = calloc(1, sizeof(*exec));
+	unsigned after;
+
+	*out_res = CUDA_ERROR_OUT_OF_MEMORY;
+	if (!exec)
+		return NULL;
+	exec->refs = 1;
+	exec->ctx = ctx;
+	if (flatten(exec, graph, -1, &after))
+		*out_res = check_order(exec);
+	if (!*out_res)
+		return exec;
+	soft_exec_unref(exec);
+	return NULL;
+}
+
 CUresult
 soft_exec_new(struct soft_graph *graph, struct soft_ctx *ctx,
 	      struct soft_exec **out)
 {
-	struct soft_exec *exec = calloc(1, sizeof(*exec));
-	CUresult res = CUDA_ERROR_OUT_OF_MEMORY;
-	unsigned after;
+	CUresult res;
+	struct soft_exec *exec = soft_exec_body(graph, ctx, &res);
 
 	if (!exec)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	exec->refs = 1;
-	exec->ctx = ctx;
-	exec->source = soft_graph_clone(graph);
-	if (exec->source && flatten(exec, graph, -1, &after))
-		res = check_order(exec);
-	if (!res && !soft_handle_add(exec, SOFT_HANDLE_EXEC))
-		res = CUDA_ERROR_OUT_OF_MEMORY;
-	if (res) {
-		soft_exec_unref(exec);
 		return res;
+	exec->source = soft_graph_clone(graph);
+	if (!exec->source || !soft_handle_add(exec, SOFT_HANDLE_EXEC)) {
+		soft_exec_unref(exec);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*out = exec;
 	return CUDA_SUCCESS;
@@ -179,10 +195,18 @@ soft_exec_unref(struct soft_exec *exec)
 struct soft_item *
 soft_exec_item(struct soft_exec *exec, const struct soft_node *node)
 {
-	for (unsigned i = 0; i < exec->count; i++)
+	struct soft_item *found = NULL;
+
+	for (unsigned i = 0; i < exec->count && !found; i++) {
+		const struct soft_work *work = exec->items[i].work;
+
 		if (exec->items[i].node == node)
-			return &exec->items[i];
-	return NULL;
+			found = &exec->items[i];
+		for (unsigned k = 0; work->kind == SOFT_WORK_BRANCH &&
+		     k < work->branch.count && !found; k++)
+			found = soft_exec_item(work->branch.execs[k], node);
+	}
+	return found;
 }
 
 static CUresult
@@ -236,13 +260,14 @@ run_wire_locked(struct soft_run *run)
 	return true;
 }
 
-CUresult
-soft_run_new(struct soft_exec *exec, struct soft_ctx *ctx,
-	     struct soft_run **out)
+/* Leaves what it has made of it, on failure too. */
+static CUresult
+run_make(struct soft_exec *exec, struct soft_ctx *ctx, struct soft_run **out)
 {
 	struct soft_run *run = calloc(1, sizeof(*run));
 	CUresult res = CUDA_SUCCESS;
 
+	*out = run;
 	if (!run)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	atomic_fetch_add(&exec->refs, 1);
@@ -253,6 +278,16 @@ soft_run_new(struct soft_exec *exec, struct soft_ctx *ctx,
 		res = CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned i = 0; i < run->count && !res; i++)
 		res = run_op(run, i, ctx);
+	return res;
+}
+
+CUresult
+soft_run_new(struct soft_exec *exec, struct soft_ctx *ctx,
+	     struct soft_run **out)
+{
+	struct soft_run *run;
+	CUresult res = run_make(exec, ctx, &run);
+
 	if (!res) {
 		pthread_mutex_lock(&soft_sched.lock);
 		if (!run_wire_locked(run))
@@ -285,11 +320,9 @@ run_wait_locked(struct soft_op *op)
 		soft_sched_fail_locked();
 }
 
-void
-soft_run_start_locked(struct soft_op *op)
+static void
+run_start_locked(struct soft_run *run, struct soft_op *op)
 {
-	struct soft_run *run = op->work->run;
-
 	run->op = op;
 	run->started = true;
 	for (unsigned i = 0; i < run->count; i++) {
@@ -301,10 +334,38 @@ soft_run_start_locked(struct soft_op *op)
 }
 
 void
+soft_run_start_locked(struct soft_op *op)
+{
+	soft_conds_begin(op->work->run->exec);
+	run_start_locked(op->work->run, op);
+}
+
+CUresult
+soft_run_body_locked(struct soft_exec *exec, struct soft_op *op)
+{
+	struct soft_run *run;
+	CUresult res = run_make(exec, op->ctx, &run);
+
+	if (!res && !run_wire_locked(run))
+		res = CUDA_ERROR_OUT_OF_MEMORY;
+	if (res) {
+		soft_run_free(run);
+		return res;
+	}
+	run->is_body = true;
+	run_start_locked(run, op);
+	return CUDA_SUCCESS;
+}
+
+void
 soft_run_item_end_locked(struct soft_run *run, unsigned item)
 {
 	run->ops[item] = NULL;
-	if (!--run->left)
+	if (--run->left)
+		return;
+	if (run->is_body)
+		soft_branch_body_end_locked(run);
+	else
 		soft_op_end_locked(run->op);
 }
 
@@ -344,6 +405,9 @@ cuGraphLaunch(CUgraphExec handle, CUstream hstream)
 			     SOFT_WORK_GRAPH);
 	if (!work) {
 		res = CUDA_ERROR_OUT_OF_MEMORY;
+	} else if (stream->capture && soft_graph_branches(exec->source)) {
+		soft_capture_invalidate(stream);
+		res = CUDA_ERROR_NOT_SUPPORTED;
 	} else if (stream->capture) {
 		work->child = soft_graph_clone(exec->source);
 		if (!work->child)

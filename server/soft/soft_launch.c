@@ -24,6 +24,7 @@ static struct ptx_env env = {
 	.complain = soft_print_error,
 	.heap_alloc = soft_heap_alloc,
 	.heap_free = soft_heap_free,
+	.condition = soft_cond_set,
 	.texture = soft_tex_fetch,
 	.surface = soft_surf_access,
 	.clock_hz = 1980000000,   /* of an H200 */

@@ -261,7 +261,8 @@ polls_scan_locked(void)
 		struct soft_op *op = list, **to;
 
 		list = op->queue_next;
-		to = soft_memops_poll(op->work) ? &met : &keep;
+		to = op->kind == SOFT_OP_BRANCH ||
+		     soft_memops_poll(op->work) ? &met : &keep;
 		op->queue_next = *to;
 		*to = op;
 	}
@@ -278,7 +279,10 @@ polls_scan_locked(void)
 		struct soft_op *op = met;
 
 		met = op->queue_next;
-		soft_op_end_locked(op);
+		if (op->kind == SOFT_OP_BRANCH)
+			soft_branch_step_locked(op);
+		else
+			soft_op_end_locked(op);
 	}
 	soft_pump_locked();
 }

@@ -108,6 +108,7 @@
 	ROW("cuGraphAddNode", 12030, 0, cuGraphAddNode_v2),
 	ROW("cuGraphChildGraphNodeGetGraph", 10000, 0, cuGraphChildGraphNodeGetGraph),
 	ROW("cuGraphClone", 10000, 0, cuGraphClone),
+	ROW("cuGraphConditionalHandleCreate", 12030, 0, cuGraphConditionalHandleCreate),
 	ROW("cuGraphCreate", 10000, 0, cuGraphCreate),
 	ROW("cuGraphDestroy", 10000, 0, cuGraphDestroy),
 	ROW("cuGraphDestroyNode", 10000, 0, cuGraphDestroyNode),

@@ -312,6 +312,9 @@ start_locked(struct soft_op *op)
 	case SOFT_OP_GRAPH:
 		soft_run_start_locked(op);
 		break;
+	case SOFT_OP_BRANCH:
+		soft_branch_step_locked(op);
+		break;
 	}
 }
 

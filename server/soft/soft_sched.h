@@ -34,6 +34,7 @@ enum soft_op_kind {
 	SOFT_OP_HOST,      /* callback thread */
 	SOFT_OP_POLL,      /* ends when memory holds a value */
 	SOFT_OP_GRAPH,     /* ends when all its nodes have */
+	SOFT_OP_BRANCH,    /* runs bodies while its condition says so */
 };
 
 /* Outlives its operation: events and synchronising callers hold it. */

@@ -60,6 +60,9 @@ soft_work_clone(const struct soft_work *work)
 		copy->child = soft_graph_clone(work->child);
 		ok = copy->child;
 		break;
+	case SOFT_WORK_BRANCH:
+		ok = soft_branch_clone(&copy->branch);
+		break;
 	case SOFT_WORK_EMPTY:
 	case SOFT_WORK_COPY:     /* captured copies have no staging */
 	case SOFT_WORK_SET:
@@ -102,6 +105,9 @@ soft_work_free(struct soft_work *work)
 	case SOFT_WORK_CHILD:
 		soft_graph_free(work->child);
 		break;
+	case SOFT_WORK_BRANCH:
+		soft_branch_free(&work->branch);
+		break;
 	case SOFT_WORK_EMPTY:
 	case SOFT_WORK_SET:
 	case SOFT_WORK_HOST:
@@ -127,6 +133,8 @@ soft_work_op_kind(const struct soft_work *work)
 		return SOFT_OP_POLL;
 	case SOFT_WORK_GRAPH:
 		return SOFT_OP_GRAPH;
+	case SOFT_WORK_BRANCH:
+		return SOFT_OP_BRANCH;
 	case SOFT_WORK_EMPTY:
 	case SOFT_WORK_RECORD:
 	case SOFT_WORK_WAIT:

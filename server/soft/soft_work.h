@@ -24,6 +24,7 @@ enum soft_work_kind {
 	SOFT_WORK_FREE,
 	SOFT_WORK_GRAPH,
 	SOFT_WORK_CHILD,       /* graph node only */
+	SOFT_WORK_BRANCH,      /* conditional node */
 };
 
 struct soft_kernel_work {
@@ -69,6 +70,15 @@ struct soft_host_work {
 	void *data;
 };
 
+struct soft_branch_work {
+	struct soft_cond *cond;      /* referenced */
+	CUgraphConditionalNodeType type;
+	unsigned count;
+	struct soft_graph **graphs;  /* of a node: its bodies, owned */
+	struct soft_exec **execs;    /* of an item or operation: their
+				      * executable form, owned */
+};
+
 struct soft_work {
 	enum soft_work_kind kind;
 	union {
@@ -84,6 +94,7 @@ struct soft_work {
 		uint64_t free_addr;
 		struct soft_run *run;            /* owned */
 		struct soft_graph *child;        /* owned */
+		struct soft_branch_work branch;
 	};
 };
 
@@ -121,6 +132,15 @@ struct soft_mark *soft_event_mark_locked(struct soft_event *event);
 void soft_run_start_locked(struct soft_op *op);
 void soft_run_item_end_locked(struct soft_run *run, unsigned item);
 void soft_run_free(struct soft_run *run);
+/* soft_branch.c */
+bool soft_branch_clone(struct soft_branch_work *copy);
+void soft_branch_free(struct soft_branch_work *branch);
+/* The operation has been reached, or is looked at once more. */
+void soft_branch_step_locked(struct soft_op *op);
+/* A body of it has ended. */
+void soft_branch_body_end_locked(struct soft_run *run);
+/* For kernels: false when there is no such condition. */
+bool soft_cond_set(void *ctx, uint64_t handle, uint32_t value);
 
 /* soft_capture.c */
 CUresult soft_capture_add(struct soft_stream *stream, struct soft_work *work);

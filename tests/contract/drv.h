@@ -71,7 +71,12 @@ enum {
 	X(cuGetErrorName)			\
 	X(cuGetExportTable)			\
 	X(cuGetProcAddress)			\
+	X(cuGraphAddKernelNode)			\
+	X(cuGraphAddNode)			\
+	X(cuGraphConditionalHandleCreate)	\
+	X(cuGraphCreate)			\
 	X(cuGraphDestroy)			\
+	X(cuGraphDestroyNode)			\
 	X(cuGraphExecDestroy)			\
 	X(cuGraphGetNodes)			\
 	X(cuGraphInstantiate)			\

@@ -28,5 +28,9 @@ _Static_assert(sizeof(struct graph_edge) == 12, "wire layout");
 #define GRAPH_EDGES_MAX 4096u
 /* Of one executable graph. */
 #define GRAPH_NODES_MAX (1u << 20)
+/* Bodies of conditional nodes: of one node, and of one executable graph with
+ * itself. */
+#define GRAPH_BRANCHES_MAX 4096u
+#define GRAPH_BODIES_MAX (1u << 16)
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "shim/ctx.h"
+#include "shim/graph_branch.h"
 #include "shim/graph_user.h"
 
 pthread_mutex_t shim_graph_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -168,6 +169,20 @@ add_deps(struct shim_node *node, const struct shim_edges *deps)
 	return CUDA_SUCCESS;
 }
 
+void
+shim_node_take(struct shim_node *node, const struct shim_work *work)
+{
+	struct shim_graph *const *graphs;
+	uint32_t count;
+
+	node->work = *work;
+	graphs = shim_work_graphs(&node->work, &count);
+	for (uint32_t i = 0; i < count; i++) {
+		graphs[i]->child = true;
+		graphs[i]->owner = node;
+	}
+}
+
 CUresult
 shim_node_add_locked(struct shim_graph *graph, struct shim_work *work,
 		     const struct shim_edges *deps, struct shim_node **out_node)
@@ -182,9 +197,7 @@ shim_node_add_locked(struct shim_graph *graph, struct shim_work *work,
 	}
 	node->id = new_id();
 	node->graph = graph;
-	node->work = *work;
-	if (work->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		work->child->child = true;
+	shim_node_take(node, work);
 	r = add_deps(node, deps);
 	if (r != CUDA_SUCCESS) {
 		node_free_locked(node);
@@ -192,6 +205,7 @@ shim_node_add_locked(struct shim_graph *graph, struct shim_work *work,
 	}
 	node->index = graph->count;
 	graph->nodes[graph->count++] = node;
+	shim_branch_use_locked(node, true);
 	if (out_node != NULL)
 		*out_node = node;
 	return CUDA_SUCCESS;
@@ -204,10 +218,12 @@ is_within(const struct shim_graph *graph, const struct shim_graph *whole)
 	bool found = graph == whole;
 
 	for (uint32_t i = 0; i < whole->count && !found; i++) {
-		const struct shim_work *work = &whole->nodes[i]->work;
+		uint32_t count;
+		struct shim_graph *const *graphs =
+			shim_work_graphs(&whole->nodes[i]->work, &count);
 
-		found = work->type == CU_GRAPH_NODE_TYPE_GRAPH &&
-			is_within(graph, work->child);
+		for (uint32_t k = 0; k < count && !found; k++)
+			found = is_within(graph, graphs[k]);
 	}
 	return found;
 }
@@ -215,11 +231,14 @@ is_within(const struct shim_graph *graph, const struct shim_graph *whole)
 CUresult
 shim_node_move_locked(struct shim_node *node, struct shim_graph *child)
 {
+	if (shim_graph_branches(child))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (child->child || child->capturing || is_within(node->graph, child))
 		return CUDA_ERROR_INVALID_VALUE;
 	node->work.type = CU_GRAPH_NODE_TYPE_GRAPH;
 	node->work.child = child;
 	child->child = child->moved = true;
+	child->owner = node;
 	return CUDA_SUCCESS;
 }
 
@@ -228,6 +247,7 @@ shim_node_remove_locked(struct shim_node *node)
 {
 	struct shim_graph *graph = node->graph;
 
+	shim_branch_use_locked(node, false);
 	for (uint32_t i = 0; i < graph->count; i++)
 		edges_remove(&graph->nodes[i]->deps, node);
 	graph->count--;
@@ -272,6 +292,7 @@ shim_graph_free_locked(struct shim_graph *graph)
 	for (uint32_t i = 0; i < graph->count; i++)
 		node_free_locked(graph->nodes[i]);
 	shim_graph_users_drop_locked(graph);
+	shim_home_put_locked(graph->home);
 	free(graph->nodes);
 	free(graph);
 }

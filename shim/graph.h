@@ -22,6 +22,7 @@
 struct shim_chan;
 struct shim_context;
 struct shim_graph;
+struct shim_home;
 struct shim_launch;
 struct shim_node;
 struct shim_stream;
@@ -38,6 +39,15 @@ struct shim_kernel_work {
 	void **list;                 /* for whoever asks for the parameters */
 };
 
+/* What a conditional node chooses from. All owned. */
+struct shim_branch_work {
+	CUgraphConditionalHandle condition;
+	CUgraphConditionalNodeType type;
+	uint32_t count;
+	struct shim_graph **bodies;
+	CUgraph *list;               /* their handles, for the program */
+};
+
 /* What a node does. */
 struct shim_work {
 	CUgraphNodeType type;
@@ -48,8 +58,20 @@ struct shim_work {
 		CUDA_HOST_NODE_PARAMS host;
 		CUevent event;
 		struct shim_graph *child;   /* owned */
+		struct shim_branch_work branch;
 	};
 };
+
+/* The graphs in a node, if any. */
+static inline struct shim_graph *const *
+shim_work_graphs(const struct shim_work *work, uint32_t *out_count)
+{
+	bool is_branch = work->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+
+	*out_count = is_branch ? work->branch.count :
+		     work->type == CU_GRAPH_NODE_TYPE_GRAPH;
+	return is_branch ? work->branch.bodies : &work->child;
+}
 
 struct shim_edge {
 	struct shim_node *from;
@@ -80,7 +102,11 @@ struct shim_graph {
 	uint32_t count, room;
 	bool capturing;              /* nothing may be taken away */
 	bool child;                  /* belongs to a node */
-	bool moved;                  /* and was the program's own before */
+	bool moved;                  /* and was the program's own before, or
+				      * is the body of a conditional node */
+	struct shim_node *owner;     /* of a child: the node */
+	struct shim_home *home;      /* graph_branch.c: a reference; only of
+				      * one that belongs to no node */
 	struct shim_user_ref *users; /* graph_user.c */
 };
 
@@ -104,6 +130,8 @@ CUresult shim_node_add_locked(struct shim_graph *graph, struct shim_work *work,
 CUresult shim_node_move_locked(struct shim_node *node,
 			       struct shim_graph *child);
 void shim_node_remove_locked(struct shim_node *node);
+/* The work becomes the node's, with the graphs in it. */
+void shim_node_take(struct shim_node *node, const struct shim_work *work);
 CUresult shim_node_depend_locked(struct shim_node *node,
 				 struct shim_node *from,
 				 const CUgraphEdgeData *data);
@@ -134,6 +162,20 @@ CUresult shim_work_clone_locked(const struct shim_work *work,
 enum { GRAPH_SRC_PAGEABLE = 1, GRAPH_DST_PAGEABLE = 2 };
 CUresult shim_copy_linear(const CUDA_MEMCPY3D *p, struct graph_copy *out,
 			  unsigned int *out_flags);
+
+/* graph_branch.c */
+CUresult shim_work_branch(const CUDA_CONDITIONAL_NODE_PARAMS *p,
+			  struct shim_work *out);
+void shim_branch_clear_locked(struct shim_branch_work *branch);
+CUresult shim_branch_clone_locked(const struct shim_branch_work *branch,
+				  struct shim_branch_work *out);
+/* May a node with that work be added to the graph? */
+CUresult shim_branch_check_locked(const struct shim_graph *graph,
+				  const struct shim_work *work);
+/* The node's condition is used, or not any more. */
+void shim_branch_use_locked(const struct shim_node *node, bool used);
+/* Has it conditional nodes, anywhere? */
+bool shim_graph_branches(const struct shim_graph *graph);
 
 /* graph_attr.c */
 /* False: there is no such attribute. */

@@ -7,6 +7,7 @@
 
 #include "shim/ctx.h"
 #include "shim/graph.h"
+#include "shim/graph_branch.h"
 #include "shim/graph_exec.h"
 #include "shim_impl.h"
 
@@ -41,6 +42,7 @@ shim_cuGraphDestroy(CUgraph hGraph)
 	}
 	pthread_mutex_unlock(&shim_graph_lock);
 	shim_exec_forget();
+	shim_homes_end();
 	return r;
 }
 
@@ -53,6 +55,10 @@ shim_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(originalGraph);
+	if (graph != NULL && shim_graph_branches(graph)) {
+		pthread_mutex_unlock(&shim_graph_lock);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	if (graph != NULL)
 		copy = shim_graph_clone_locked(graph, graph->object.ctx, true);
 	if (copy != NULL)

@@ -7,6 +7,7 @@
 
 #include "shim/chan.h"
 #include "shim/ctx.h"
+#include "shim/graph_branch.h"
 #include "shim/graph_exec.h"
 #include "shim/pool.h"
 #include "shim_calls.h"
@@ -44,6 +45,11 @@ send_node(struct shim_chan *chan, uint64_t graph, const struct shim_item *item)
 		return call_mpsGraphEvent(chan, graph,
 			(uintptr_t)work->event,
 			work->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return call_mpsGraphBranch(chan, graph,
+					   work->branch.condition,
+					   work->branch.type,
+					   work->branch.count);
 	default:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
@@ -57,9 +63,10 @@ is_in(const struct shim_item *item, uint32_t depth)
 	       item->kind != ITEM_HOST_COPY;
 }
 
+/* Those between items of one body. */
 static CUresult
 send_edges(struct shim_chan *chan, struct shim_segment *segment,
-	   const struct shim_flat *flat, uint32_t depth)
+	   const struct shim_flat *flat, uint32_t depth, uint32_t body)
 {
 	struct graph_edge *edges = malloc(GRAPH_EDGES_MAX * sizeof(*edges));
 	CUresult r = CUDA_SUCCESS;
@@ -70,7 +77,8 @@ send_edges(struct shim_chan *chan, struct shim_segment *segment,
 	for (uint32_t i = 0; i < flat->nedges && r == CUDA_SUCCESS; i++) {
 		const struct shim_item_edge *e = &flat->edges[i];
 
-		if (!is_in(&flat->items[e->from], depth) ||
+		if (flat->items[e->from].body != body ||
+		    !is_in(&flat->items[e->from], depth) ||
 		    !is_in(&flat->items[e->to], depth))
 			continue;
 		edges[n++] = (struct graph_edge){
@@ -104,9 +112,50 @@ shim_segment_drop(struct shim_chan *chan, struct shim_segment *segment)
 	free(segment);
 }
 
+static CUresult
+send_items(struct shim_chan *chan, struct shim_segment *segment,
+	   const struct shim_flat *flat, uint32_t depth, uint32_t *body)
+{
+	uint64_t handle = segment->object.handle;
+	CUresult r = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < flat->count && r == CUDA_SUCCESS; i++) {
+		if (!is_in(&flat->items[i], depth))
+			continue;
+		if (flat->items[i].body != *body) {
+			*body = flat->items[i].body;
+			r = call_mpsGraphInto(chan, handle, *body);
+		}
+		if (r == CUDA_SUCCESS)
+			r = send_node(chan, handle, &flat->items[i]);
+		segment->nodes++;
+	}
+	return r;
+}
+
+static CUresult
+send_parts(struct shim_chan *chan, struct shim_segment *segment,
+	   const struct shim_flat *flat, uint32_t depth)
+{
+	uint32_t body = 0;
+	CUresult r = send_items(chan, segment, flat, depth, &body);
+
+	for (uint32_t i = 0; i <= flat->nowners && r == CUDA_SUCCESS; i++) {
+		if (i != body)
+			r = call_mpsGraphInto(chan, segment->object.handle, i);
+		body = i;
+		if (r == CUDA_SUCCESS)
+			r = send_edges(chan, segment, flat, depth, i);
+		if (flat->branch_depth != depth)
+			break;
+	}
+	return r;
+}
+
 CUresult
 shim_segment_send(struct shim_chan *chan, const struct shim_flat *flat,
-		  uint32_t depth, struct shim_segment **out_segment)
+		  uint32_t depth, const struct shim_home *home,
+		  struct shim_segment **out_segment)
 {
 	struct shim_segment *segment = calloc(1, sizeof(*segment));
 	uint64_t handle;
@@ -126,14 +175,11 @@ shim_segment_send(struct shim_chan *chan, const struct shim_flat *flat,
 		free(segment);
 		return r;
 	}
-	for (uint32_t i = 0; i < flat->count && r == CUDA_SUCCESS; i++) {
-		if (!is_in(&flat->items[i], depth))
-			continue;
-		r = send_node(chan, handle, &flat->items[i]);
-		segment->nodes++;
-	}
+	if (home != NULL && depth == flat->branch_depth)
+		r = call_mpsGraphAdopt(chan, handle,
+				       home->segment->object.handle);
 	if (r == CUDA_SUCCESS)
-		r = send_edges(chan, segment, flat, depth);
+		r = send_parts(chan, segment, flat, depth);
 	if (r != CUDA_SUCCESS) {
 		shim_segment_drop(chan, segment);
 		return r;
@@ -169,13 +215,14 @@ disable(struct shim_chan *chan, const struct shim_flat *flat, uint32_t depth,
 
 static CUresult
 make_one(struct shim_chan *chan, const struct shim_flat *flat, uint32_t depth,
-	 unsigned long long flags, struct shim_segment **out)
+	 const struct shim_home *home, unsigned long long flags,
+	 struct shim_segment **out)
 {
 	CUresult r;
 
 	if (is_empty(flat, depth))
 		return CUDA_SUCCESS;
-	r = shim_segment_send(chan, flat, depth, out);
+	r = shim_segment_send(chan, flat, depth, home, out);
 	if (r == CUDA_SUCCESS)
 		r = call_mpsGraphInstantiate(chan, (*out)->object.handle,
 					     (*out)->nodes, (*out)->edges,
@@ -185,7 +232,7 @@ make_one(struct shim_chan *chan, const struct shim_flat *flat, uint32_t depth,
 
 CUresult
 shim_segments_make(struct shim_chan *chan, const struct shim_flat *flat,
-		   unsigned long long flags,
+		   const struct shim_home *home, unsigned long long flags,
 		   struct shim_segment ***out_segments)
 {
 	struct shim_segment **segments = calloc(flat->depths,
@@ -195,7 +242,7 @@ shim_segments_make(struct shim_chan *chan, const struct shim_flat *flat,
 	if (segments == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (uint32_t i = 0; i < flat->depths && r == CUDA_SUCCESS; i++)
-		r = make_one(chan, flat, i, flags, &segments[i]);
+		r = make_one(chan, flat, i, home, flags, &segments[i]);
 	if (r != CUDA_SUCCESS) {
 		shim_segments_end(chan, segments, flat->depths);
 		return r;

@@ -15,14 +15,16 @@
 struct flattening {
 	struct shim_flat *flat;
 	struct shim_context *ctx;
+	uint32_t body;
 };
 
 /* ---- items and edges ---- */
 
 static CUresult
-add_item(struct shim_flat *flat, enum shim_item_kind kind,
+add_item(struct flattening *f, enum shim_item_kind kind,
 	 struct shim_node *node, uint32_t *out)
 {
+	struct shim_flat *flat = f->flat;
 	struct shim_item *grown;
 
 	if (flat->count == flat->room) {
@@ -40,6 +42,7 @@ add_item(struct shim_flat *flat, enum shim_item_kind kind,
 	memset(grown, 0, sizeof(*grown));
 	grown->kind = kind;
 	grown->node = node;
+	grown->body = f->body;
 	*out = flat->count++;
 	return CUDA_SUCCESS;
 }
@@ -97,15 +100,17 @@ split_copy(struct flattening *f, struct shim_node *node,
 	void *bounce;
 	CUresult r;
 
+	/* Nothing of the program's can run in the middle of a body. */
+	if (f->body != 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	r = shim_host_alloc(f->ctx, whole->width * whole->height *
 			    whole->depth, 0, &bounce);
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = add_item(f->flat, from_here ? ITEM_HOST_COPY : ITEM_COPY, node,
-		     &first);
+	r = add_item(f, from_here ? ITEM_HOST_COPY : ITEM_COPY, node, &first);
 	if (r == CUDA_SUCCESS)
-		r = add_item(f->flat, from_here ? ITEM_COPY : ITEM_HOST_COPY,
-			     node, &last);
+		r = add_item(f, from_here ? ITEM_COPY : ITEM_HOST_COPY, node,
+			     &last);
 	if (r == CUDA_SUCCESS)
 		r = add_edge(f->flat, first, last, NULL);
 	if (r != CUDA_SUCCESS) {
@@ -135,8 +140,9 @@ flatten_copy(struct flattening *f, struct shim_node *node, uint32_t *first,
 	if (flags == GRAPH_SRC_PAGEABLE || flags == GRAPH_DST_PAGEABLE)
 		return split_copy(f, node, &whole, flags == GRAPH_SRC_PAGEABLE,
 				  first, last);
-	r = add_item(f->flat, flags == 0 ? ITEM_NODE : ITEM_HOST_COPY, node,
-		     first);
+	if (flags != 0 && f->body != 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	r = add_item(f, flags == 0 ? ITEM_NODE : ITEM_HOST_COPY, node, first);
 	*last = *first;
 	if (r == CUDA_SUCCESS)
 		f->flat->items[*first].copy = whole;
@@ -152,14 +158,50 @@ static CUresult
 flatten_child(struct flattening *f, struct shim_node *node, uint32_t *first,
 	      uint32_t *last)
 {
-	CUresult r = add_item(f->flat, ITEM_EMPTY, node, first);
+	CUresult r = add_item(f, ITEM_EMPTY, node, first);
 
 	if (r == CUDA_SUCCESS)
-		r = add_item(f->flat, ITEM_EMPTY, node, last);
+		r = add_item(f, ITEM_EMPTY, node, last);
 	if (r == CUDA_SUCCESS)
 		r = add_edge(f->flat, *first, *last, NULL);
 	return r != CUDA_SUCCESS ? r :
 	       flatten(f, node->work.child, *first, *last);
+}
+
+/* The worker numbers bodies in the order in which it sees their nodes. */
+static CUresult
+add_owners(struct shim_flat *flat, uint32_t owner, uint32_t count)
+{
+	uint32_t *grown;
+
+	if (flat->nowners + count >= GRAPH_BODIES_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	grown = realloc(flat->owners, (flat->nowners + count) *
+			sizeof(*grown));
+	if (grown == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	flat->owners = grown;
+	for (uint32_t i = 0; i < count; i++)
+		grown[flat->nowners++] = owner;
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+flatten_branch(struct flattening *f, struct shim_node *node, uint32_t *first)
+{
+	const struct shim_branch_work *branch = &node->work.branch;
+	uint32_t outside = f->body, body;
+	CUresult r = add_item(f, ITEM_NODE, node, first);
+
+	body = f->flat->nowners + 1;
+	if (r == CUDA_SUCCESS)
+		r = add_owners(f->flat, *first, branch->count);
+	for (uint32_t i = 0; i < branch->count && r == CUDA_SUCCESS; i++) {
+		f->body = body + i;
+		r = flatten(f, branch->bodies[i], NONE, NONE);
+	}
+	f->body = outside;
+	return r;
 }
 
 static CUresult
@@ -174,10 +216,14 @@ flatten_node(struct flattening *f, struct shim_node *node, uint32_t *first,
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return flatten_child(f, node, first, last);
 	case CU_GRAPH_NODE_TYPE_HOST:
-		r = add_item(f->flat, ITEM_HOST, node, first);
+		r = f->body != 0 ? CUDA_ERROR_NOT_SUPPORTED :
+		    add_item(f, ITEM_HOST, node, first);
+		break;
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		r = flatten_branch(f, node, first);
 		break;
 	default:
-		r = add_item(f->flat, ITEM_NODE, node, first);
+		r = add_item(f, ITEM_NODE, node, first);
 		break;
 	}
 	*last = *first;
@@ -328,6 +374,62 @@ find_depths(struct shim_flat *flat)
 	return r;
 }
 
+/* What is in a body is in the segment of the node whose body it is. An owner
+ * has a lower number than what it owns. */
+static CUresult
+place_bodies(struct shim_flat *flat)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < flat->count; i++) {
+		struct shim_item *item = &flat->items[i];
+
+		if (item->body != 0)
+			item->depth =
+				flat->items[flat->owners[item->body - 1]].depth;
+		if (item->node->work.type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
+			continue;
+		if (found && item->depth != flat->branch_depth)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		flat->branch_depth = item->depth;
+		found = true;
+	}
+	return CUDA_SUCCESS;
+}
+
+static bool
+is_condition(const struct shim_flat *flat, uint64_t value)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < flat->nowners && !found; i++)
+		found = flat->items[flat->owners[i]].node->work.branch
+				.condition == value;
+	return found;
+}
+
+/* The driver gives conditions their defaults when it begins the segment with
+ * the conditional nodes: a kernel that sets one must not be in another. */
+static CUresult
+check_setters(const struct shim_flat *flat)
+{
+	for (uint32_t i = 0; i < flat->count && flat->nowners > 0; i++) {
+		const struct shim_item *item = &flat->items[i];
+		const struct shim_kernel_work *k = &item->node->work.kernel;
+		uint64_t value;
+
+		if (item->depth == flat->branch_depth ||
+		    item->node->work.type != CU_GRAPH_NODE_TYPE_KERNEL)
+			continue;
+		for (uint32_t at = 0; at + 8 <= k->param_bytes; at += 8) {
+			memcpy(&value, k->params + at, sizeof(value));
+			if (is_condition(flat, value))
+				return CUDA_ERROR_NOT_SUPPORTED;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
 static CUresult
 number(struct shim_flat *flat)
 {
@@ -366,6 +468,7 @@ shim_flat_free(struct shim_flat *flat)
 	}
 	free(flat->items);
 	free(flat->edges);
+	free(flat->owners);
 	*flat = (struct shim_flat){0};
 }
 
@@ -380,6 +483,10 @@ shim_flat_make(const struct shim_graph *graph, struct shim_context *ctx,
 	r = flatten(&f, graph, NONE, NONE);
 	if (r == CUDA_SUCCESS)
 		r = find_depths(out);
+	if (r == CUDA_SUCCESS)
+		r = place_bodies(out);
+	if (r == CUDA_SUCCESS)
+		r = check_setters(out);
 	if (r == CUDA_SUCCESS)
 		r = number(out);
 	if (r != CUDA_SUCCESS)

@@ -10,6 +10,9 @@
  * depends on no host step, what depends on one, and so on; between two of
  * them stand the host steps, as host functions of the stream. A plain graph
  * is one segment.
+ *
+ * Bodies of conditional nodes are the driver's to run, so no host step can be
+ * in them, and all conditional nodes are in one segment.
  */
 #ifndef SHIM_GRAPH_EXEC_H
 #define SHIM_GRAPH_EXEC_H
@@ -31,6 +34,7 @@ struct shim_item {
 	void *bounce;                /* pinned memory that a HOST_COPY owns */
 	uint32_t depth;              /* host steps before it */
 	uint32_t index;              /* in its segment */
+	uint32_t body;               /* that it is in; 0: the graph itself */
 	bool disabled;
 };
 
@@ -45,6 +49,10 @@ struct shim_flat {
 	struct shim_item_edge *edges;
 	uint32_t nedges, edges_room;
 	uint32_t depths;             /* segments */
+	uint32_t *owners;            /* of body b, b - 1: the item of its
+				      * conditional node */
+	uint32_t nowners;
+	uint32_t branch_depth;       /* of all conditional nodes */
 	bool has_host, has_events;
 };
 
@@ -71,7 +79,10 @@ struct shim_exec {
 				      * before shim_graph_lock */
 	struct shim_graph *source;   /* clone; changed under both locks */
 	struct shim_flat flat;
-	struct shim_segment **segments;   /* flat.depths; NULL: empty */
+	struct shim_segment **segments;   /* flat.depths; NULL: empty. No
+				      * list: rebuilding it has failed */
+	struct shim_home *home;      /* a reference, or NULL: the segment with
+				      * the conditional nodes is built there */
 	struct shim_exec *next;      /* of all, under shim_graph_lock */
 };
 
@@ -83,9 +94,10 @@ void shim_flat_free(struct shim_flat *flat);
 void shim_copy_rows(const struct graph_copy *copy);
 
 /* graph_build.c */
-/* Make every segment in the worker. */
+/* Make every segment in the worker; home: see struct shim_exec. */
 CUresult shim_segments_make(struct shim_chan *chan,
 			    const struct shim_flat *flat,
+			    const struct shim_home *home,
 			    unsigned long long flags,
 			    struct shim_segment ***out_segments);
 void shim_segments_end(struct shim_chan *chan, struct shim_segment **segments,
@@ -95,6 +107,7 @@ void shim_segment_drop(struct shim_chan *chan, struct shim_segment *segment);
 /* Send the one segment of a plain graph, without instantiating it. */
 CUresult shim_segment_send(struct shim_chan *chan,
 			   const struct shim_flat *flat, uint32_t depth,
+			   const struct shim_home *home,
 			   struct shim_segment **out_segment);
 
 /* graph_set.c. What stands for a node of the graph that it was made of; NULL

@@ -9,6 +9,7 @@
 #include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/event.h"
+#include "shim/graph_branch.h"
 #include "shim/graph_exec.h"
 #include "shim/hostfunc.h"
 #include "shim/process.h"
@@ -53,6 +54,18 @@ unlink_locked(struct shim_exec *exec)
 }
 
 static void
+leave_home(struct shim_exec *exec)
+{
+	if (exec->home == NULL)
+		return;
+	pthread_mutex_lock(&shim_graph_lock);
+	exec->home->instantiated = false;
+	shim_home_put_locked(exec->home);
+	pthread_mutex_unlock(&shim_graph_lock);
+	shim_homes_end();
+}
+
+static void
 end(void *arg)
 {
 	struct shim_exec *exec = arg;
@@ -62,6 +75,7 @@ end(void *arg)
 	shim_graph_free_locked(exec->source);
 	pthread_mutex_unlock(&shim_graph_lock);
 	shim_segments_end(exec->chan, exec->segments, exec->flat.depths);
+	leave_home(exec);
 	shim_flat_free(&exec->flat);
 	if (exec->order != NULL)
 		shim_cuEventDestroy_v2(exec->order);
@@ -113,7 +127,8 @@ shim_exec_forget(void)
 	while ((exec = next_forgotten()) != NULL) {
 		pthread_mutex_lock(&exec->lock);
 		for (uint32_t i = 0; i < exec->flat.depths; i++) {
-			if (exec->segments[i] != NULL)
+			if (exec->segments != NULL &&
+			    exec->segments[i] != NULL)
 				call_mpsGraphForget(exec->chan,
 					exec->segments[i]->object.handle);
 		}
@@ -133,6 +148,21 @@ add_order(struct shim_exec *exec)
 	       CUDA_SUCCESS;
 }
 
+/* Of a graph with conditional nodes there is one executable graph at a time:
+ * they share its conditions. */
+static CUresult
+take_home_locked(struct shim_exec *exec, const struct shim_graph *graph)
+{
+	if (graph->home == NULL)
+		return CUDA_SUCCESS;
+	if (graph->home->instantiated || graph->home->chan != exec->chan)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	exec->home = graph->home;
+	exec->home->instantiated = true;
+	exec->home->refs++;
+	return CUDA_SUCCESS;
+}
+
 static CUresult
 take_source(struct shim_exec *exec, CUgraph handle)
 {
@@ -143,7 +173,7 @@ take_source(struct shim_exec *exec, CUgraph handle)
 	graph = shim_graph_get_locked(handle);
 	if (graph == NULL || graph->capturing || graph->moved) {
 		r = CUDA_ERROR_INVALID_VALUE;
-	} else {
+	} else if ((r = take_home_locked(exec, graph)) == CUDA_SUCCESS) {
 		exec->graph_id = graph->id;
 		exec->source = shim_graph_clone_locked(graph, shim_current,
 						       false);
@@ -200,8 +230,8 @@ instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 	if (r == CUDA_SUCCESS)
 		r = add_order(exec);
 	if (r == CUDA_SUCCESS)
-		r = shim_segments_make(exec->chan, &exec->flat, flags,
-				       &exec->segments);
+		r = shim_segments_make(exec->chan, &exec->flat, exec->home,
+				       flags, &exec->segments);
 	if (r == CUDA_SUCCESS)
 		r = publish(exec, out);
 	if (r != CUDA_SUCCESS)
@@ -228,6 +258,20 @@ shim_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
 	return instantiate(phGraphExec, hGraph, 0);
 }
 
+static bool
+has_idle_condition(CUgraph handle)
+{
+	const struct shim_graph *graph;
+	bool idle;
+
+	pthread_mutex_lock(&shim_graph_lock);
+	graph = shim_graph_get_locked(handle);
+	idle = graph != NULL && graph->home != NULL &&
+	       shim_home_idles_locked(graph->home);
+	pthread_mutex_unlock(&shim_graph_lock);
+	return idle;
+}
+
 CUresult
 shim_cuGraphInstantiateWithParams(CUstream stream, CUgraphExec *phGraphExec,
 				  CUgraph hGraph,
@@ -241,6 +285,8 @@ shim_cuGraphInstantiateWithParams(CUstream stream, CUgraphExec *phGraphExec,
 	params->hErrNode_out = NULL;
 	params->result_out = r == CUDA_SUCCESS ?
 			     CUDA_GRAPH_INSTANTIATE_SUCCESS :
+			     has_idle_condition(hGraph) ?
+			     CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED :
 			     CUDA_GRAPH_INSTANTIATE_ERROR;
 	if (r == CUDA_SUCCESS &&
 	    params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
@@ -449,6 +495,11 @@ capture_launch(struct shim_exec *exec, struct shim_stream *stream)
 {
 	struct shim_work work = { .type = CU_GRAPH_NODE_TYPE_GRAPH };
 
+	/* Of which there is only one, that is being used. */
+	if (exec->flat.nowners > 0) {
+		shim_capture_spoil(stream);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	pthread_mutex_lock(&shim_graph_lock);
 	work.child = shim_graph_clone_locked(exec->source,
 					     stream->object.ctx, true);
@@ -470,7 +521,8 @@ launch(struct shim_exec *exec, CUstream handle)
 	if (stream->object.ctx->chan != exec->chan)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&exec->lock);
-	r = shim_stream_is_capturing(stream) ? capture_launch(exec, stream) :
+	r = exec->segments == NULL ? CUDA_ERROR_ILLEGAL_STATE :
+	    shim_stream_is_capturing(stream) ? capture_launch(exec, stream) :
 					       launch_locked(exec, stream);
 	pthread_mutex_unlock(&exec->lock);
 	return r;
@@ -504,6 +556,8 @@ upload(struct shim_exec *exec, CUstream handle)
 	if (shim_stream_is_capturing(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	pthread_mutex_lock(&exec->lock);
+	if (exec->segments == NULL)
+		r = CUDA_ERROR_ILLEGAL_STATE;
 	for (uint32_t i = 0; i < exec->flat.depths && r == CUDA_SUCCESS; i++) {
 		if (exec->segments[i] != NULL)
 			r = call_mpsGraphUpload(exec->chan,

@@ -44,6 +44,8 @@ add_locked(CUgraph handle, const CUgraphNode *deps,
 	if (graph != NULL)
 		r = read_deps_locked(deps, data, count, &edges);
 	if (r == CUDA_SUCCESS)
+		r = shim_branch_check_locked(graph, work);
+	if (r == CUDA_SUCCESS)
 		r = shim_node_add_locked(graph, work, &edges, out);
 	else
 		shim_work_clear_locked(work);
@@ -241,6 +243,7 @@ shim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		       size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
 	struct shim_work work;
+	CUgraph *list;
 	CUresult r;
 
 	if (nodeParams != NULL && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH &&
@@ -249,8 +252,15 @@ shim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 				 dependencyData, numDependencies,
 				 nodeParams->graph.graph);
 	r = shim_work_any(nodeParams, &work);
-	return add(phGraphNode, hGraph, dependencies, dependencyData,
-		   numDependencies, r, &work);
+	/* The node's from the moment on in which it is added. */
+	list = r == CUDA_SUCCESS &&
+	       work.type == CU_GRAPH_NODE_TYPE_CONDITIONAL ?
+	       work.branch.list : NULL;
+	r = add(phGraphNode, hGraph, dependencies, dependencyData,
+		numDependencies, r, &work);
+	if (r == CUDA_SUCCESS && list != NULL)
+		nodeParams->conditional.phGraph_out = list;
+	return r;
 }
 
 CUresult
@@ -428,10 +438,8 @@ replace(CUgraphNode handle, CUresult r, struct shim_work *work)
 		if (work->type == CU_GRAPH_NODE_TYPE_KERNEL)
 			shim_work_keep_attrs(&node->work.kernel,
 					     &work->kernel);
-		if (work->type == CU_GRAPH_NODE_TYPE_GRAPH)
-			work->child->child = true;
 		shim_work_clear_locked(&node->work);
-		node->work = *work;
+		shim_node_take(node, work);
 	}
 	pthread_mutex_unlock(&shim_graph_lock);
 	return r;
@@ -509,8 +517,12 @@ CUresult
 shim_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
 	struct shim_work work;
-	CUresult r = shim_work_any(nodeParams, &work);
+	CUresult r;
 
+	if (nodeParams != NULL &&
+	    nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	r = shim_work_any(nodeParams, &work);
 	return replace(hNode, r, &work);
 }
 

@@ -20,7 +20,7 @@ shim_exec_item(struct shim_exec *exec, CUgraphNode handle, int type)
 	const struct shim_node *node;
 
 	pthread_mutex_lock(&shim_graph_lock);
-	node = shim_node_get_locked(handle);
+	node = exec->segments == NULL ? NULL : shim_node_get_locked(handle);
 	for (uint32_t i = 0; node != NULL && i < exec->flat.count; i++) {
 		struct shim_item *item = &exec->flat.items[i];
 
@@ -232,6 +232,9 @@ shim_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 	if (nodeParams != NULL && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return shim_cuGraphExecChildGraphNodeSetParams(hGraphExec,
 			hNode, nodeParams->graph.graph);
+	if (nodeParams != NULL &&
+	    nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	r = shim_work_any(nodeParams, &work);
 	return set(hGraphExec, hNode, r, &work);
 }

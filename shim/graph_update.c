@@ -9,6 +9,7 @@
 
 #include "shim/chan.h"
 #include "shim/ctx.h"
+#include "shim/graph_branch.h"
 #include "shim/graph_exec.h"
 #include "shim_calls.h"
 #include "shim_impl.h"
@@ -20,12 +21,26 @@ static void
 pass_names(struct shim_graph *to, const struct shim_graph *from)
 {
 	for (uint32_t i = 0; i < to->count && i < from->count; i++) {
+		uint32_t n, m;
+		struct shim_graph *const *a =
+			shim_work_graphs(&to->nodes[i]->work, &n);
+		struct shim_graph *const *b =
+			shim_work_graphs(&from->nodes[i]->work, &m);
+
 		to->nodes[i]->origin = from->nodes[i]->origin;
-		if (to->nodes[i]->work.type == CU_GRAPH_NODE_TYPE_GRAPH &&
-		    from->nodes[i]->work.type == CU_GRAPH_NODE_TYPE_GRAPH)
-			pass_names(to->nodes[i]->work.child,
-				   from->nodes[i]->work.child);
+		for (uint32_t k = 0; k < n && k < m; k++)
+			pass_names(a[k], b[k]);
 	}
+}
+
+/* Where there can be only one, the old one goes first. */
+static void
+make_room(struct shim_exec *exec)
+{
+	if (exec->home == NULL)
+		return;
+	shim_segments_end(exec->chan, exec->segments, exec->flat.depths);
+	exec->segments = NULL;
 }
 
 /* Takes source over, on failure too. It has the shape of the old one. */
@@ -42,10 +57,16 @@ rebuild(struct shim_exec *exec, struct shim_graph *source)
 		for (uint32_t i = 0; flat.count == old_flat.count &&
 		     i < flat.count; i++)
 			flat.items[i].disabled = old_flat.items[i].disabled;
-		r = shim_segments_make(exec->chan, &flat, exec->flags,
-				       &segments);
-		if (r != CUDA_SUCCESS)
+		make_room(exec);
+		r = shim_segments_make(exec->chan, &flat, exec->home,
+				       exec->flags, &segments);
+		if (r != CUDA_SUCCESS) {
 			shim_flat_free(&flat);
+			if (exec->home != NULL)
+				shim_segments_make(exec->chan, &exec->flat,
+						   exec->home, exec->flags,
+						   &exec->segments);
+		}
 	}
 	if (r == CUDA_SUCCESS && flat.has_host && exec->order == NULL)
 		r = shim_cuEventCreate(&exec->order, CU_EVENT_DISABLE_TIMING);
@@ -76,6 +97,30 @@ rebuild(struct shim_exec *exec, struct shim_graph *source)
 
 /* ---- a child ---- */
 
+static bool same_shape(const struct shim_graph *a, const struct shim_graph *b,
+		       const struct shim_node **out_node,
+		       CUgraphExecUpdateResult *out);
+
+static bool
+same_graphs(const struct shim_work *a, const struct shim_work *b,
+	    const struct shim_node **out_node, CUgraphExecUpdateResult *out)
+{
+	uint32_t n, m;
+	struct shim_graph *const *x = shim_work_graphs(a, &n);
+	struct shim_graph *const *y = shim_work_graphs(b, &m);
+
+	if (n != m || (a->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
+		       a->branch.type != b->branch.type)) {
+		*out = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+		return false;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (!same_shape(x[i], y[i], out_node, out))
+			return false;
+	}
+	return true;
+}
+
 static bool
 same_shape(const struct shim_graph *a, const struct shim_graph *b,
 	   const struct shim_node **out_node, CUgraphExecUpdateResult *out)
@@ -99,8 +144,7 @@ same_shape(const struct shim_graph *a, const struct shim_graph *b,
 			*out = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
 			return false;
 		}
-		if (x->work.type == CU_GRAPH_NODE_TYPE_GRAPH &&
-		    !same_shape(x->work.child, y->work.child, out_node, out))
+		if (!same_graphs(&x->work, &y->work, out_node, out))
 			return false;
 	}
 	*out_node = NULL;
@@ -118,9 +162,14 @@ twin_of(const struct shim_node *node, const struct shim_graph *graph,
 	if (node->graph == graph)
 		return clone->nodes[node->index];
 	for (uint32_t i = 0; i < graph->count && twin == NULL; i++) {
-		if (graph->nodes[i]->work.type == CU_GRAPH_NODE_TYPE_GRAPH)
-			twin = twin_of(node, graph->nodes[i]->work.child,
-				       clone->nodes[i]->work.child);
+		uint32_t n, m;
+		struct shim_graph *const *a =
+			shim_work_graphs(&graph->nodes[i]->work, &n);
+		struct shim_graph *const *b =
+			shim_work_graphs(&clone->nodes[i]->work, &m);
+
+		for (uint32_t k = 0; k < n && twin == NULL; k++)
+			twin = twin_of(node, a[k], b[k]);
 	}
 	return twin;
 }
@@ -191,6 +240,7 @@ shim_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec,
 
 struct update {
 	struct shim_graph *source;     /* clone of the new graph */
+	struct shim_home *home;        /* its, a reference, or NULL */
 	CUgraphExecUpdateResult result;
 	uint64_t bad;                  /* id of the node at fault */
 };
@@ -214,6 +264,9 @@ compare(struct shim_exec *exec, CUgraph handle, struct update *u)
 						    false);
 		if (u->source == NULL)
 			r = CUDA_ERROR_OUT_OF_MEMORY;
+		u->home = graph->home;
+		if (u->home != NULL)
+			u->home->refs++;
 	}
 	pthread_mutex_unlock(&shim_graph_lock);
 	return r;
@@ -226,7 +279,7 @@ update_driver(struct shim_exec *exec, struct shim_flat *flat,
 {
 	struct shim_segment *fresh = NULL;
 	uint32_t result = CU_GRAPH_EXEC_UPDATE_SUCCESS, node = UINT32_MAX;
-	CUresult r = shim_segment_send(exec->chan, flat, 0, &fresh);
+	CUresult r = shim_segment_send(exec->chan, flat, 0, u->home, &fresh);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -265,6 +318,14 @@ update(struct shim_exec *exec, CUgraph graph, struct update *u)
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = shim_flat_make(u->source, exec->object.ctx, &flat);
+	/* Segments are made anew, and kernels would set the conditions of the
+	 * graph, which the executable one has not. */
+	if (r == CUDA_SUCCESS && exec->home != NULL &&
+	    (flat.has_host || exec->flat.has_host)) {
+		shim_flat_free(&flat);
+		u->result = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+		r = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	}
 	if (r == CUDA_SUCCESS && (flat.has_host || exec->flat.has_host ||
 				  flat.count == 0)) {
 		shim_flat_free(&flat);
@@ -295,10 +356,14 @@ name_node_locked(const struct shim_graph *graph, uint64_t id)
 	for (uint32_t i = 0; i < graph->count && name == NULL; i++) {
 		struct shim_node *node = graph->nodes[i];
 
+		uint32_t n;
+		struct shim_graph *const *graphs =
+			shim_work_graphs(&node->work, &n);
+
 		if (node->id == id)
 			name = shim_node_handle_locked(node);
-		else if (node->work.type == CU_GRAPH_NODE_TYPE_GRAPH)
-			name = name_node_locked(node->work.child, id);
+		for (uint32_t k = 0; k < n && name == NULL; k++)
+			name = name_node_locked(graphs[k], id);
 	}
 	return name;
 }
@@ -333,6 +398,10 @@ shim_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 	r = update(exec, hGraph, &u);
 	pthread_mutex_unlock(&exec->lock);
 	shim_exec_put(exec);
+	pthread_mutex_lock(&shim_graph_lock);
+	shim_home_put_locked(u.home);
+	pthread_mutex_unlock(&shim_graph_lock);
+	shim_homes_end();
 	if (resultInfo == NULL)
 		return r;
 	memset(resultInfo, 0, sizeof(*resultInfo));

@@ -310,6 +310,10 @@ any_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *p, struct shim_work *out)
 	graph = shim_graph_get_locked(p->graph);
 	if (graph != NULL && graph->moved)
 		graph = NULL;
+	if (graph != NULL && shim_graph_branches(graph)) {
+		pthread_mutex_unlock(&shim_graph_lock);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	if (graph != NULL)
 		copy = shim_graph_clone_locked(graph, graph->object.ctx, true);
 	pthread_mutex_unlock(&shim_graph_lock);
@@ -343,6 +347,8 @@ shim_work_any(const CUgraphNodeParams *p, struct shim_work *out)
 		return shim_work_event(p->eventWait.event, true, out);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 		return shim_work_event(p->eventRecord.event, false, out);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return shim_work_branch(&p->conditional, out);
 	default:
 		return (int)p->type < 0 ||
 		       p->type > CU_GRAPH_NODE_TYPE_CONDITIONAL ?
@@ -359,6 +365,8 @@ shim_work_clear_locked(struct shim_work *work)
 		free(work->kernel.list);
 	} else if (work->type == CU_GRAPH_NODE_TYPE_GRAPH) {
 		shim_graph_free_locked(work->child);
+	} else if (work->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+		shim_branch_clear_locked(&work->branch);
 	}
 	memset(work, 0, sizeof(*work));
 	work->type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -391,6 +399,8 @@ shim_work_clone_locked(const struct shim_work *work, struct shim_work *out)
 	*out = *work;
 	if (work->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		return clone_kernel(&work->kernel, &out->kernel);
+	if (work->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return shim_branch_clone_locked(&work->branch, &out->branch);
 	if (work->type != CU_GRAPH_NODE_TYPE_GRAPH)
 		return CUDA_SUCCESS;
 	child = work->child;

@@ -73,7 +73,9 @@ static bool
 is_local(uint32_t fn)
 {
 	return fn == API_mpsEventSync ||
-	       (fn >= API_mpsGraphBegin && fn <= API_mpsGraphEdges);
+	       (fn >= API_mpsGraphBegin && fn <= API_mpsGraphEdges) ||
+	       fn == API_mpsGraphCondition || fn == API_mpsGraphAdopt ||
+	       fn == API_mpsGraphBranch || fn == API_mpsGraphInto;
 }
 
 /* Questions about what has not happened yet have an answer. */

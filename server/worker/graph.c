@@ -19,8 +19,11 @@ wkr_graph_free(struct wkr_graph *g)
 {
 	if (g->native)
 		wkr_ok(wkr.drv.cuGraphExecDestroy(g->native));
-	if (g->graph)
+	if (g->home)
+		wkr_home_drop(g);
+	else if (g->graph)
 		wkr_ok(wkr.drv.cuGraphDestroy(g->graph));
+	free(g->bodies);
 	for (uint32_t i = 0; i < g->count; i++)
 		wkr_needs_drop(&g->nodes[i].needs);
 	free(g->nodes);
@@ -75,6 +78,7 @@ wkr_mpsGraphEnd(struct wkr_call *call, uint64_t graph)
 	handle_remove(client->table, HANDLE_EXEC, graph);
 	pthread_mutex_unlock(&client->lock);
 	wkr_journal_drop(client, graph);
+	wkr_home_leave(g);
 	j = calloc(1, sizeof(*j));
 	if (!j) {
 		wkr_graph_free(g);
@@ -89,9 +93,9 @@ wkr_mpsGraphEnd(struct wkr_call *call, uint64_t graph)
 
 /* ---- nodes ---- */
 
-/* A graph to add to, BUSY, and its next node. */
-static struct wkr_graph *
-begin_node(struct wkr_call *call, uint64_t graph, struct wkr_node **out)
+struct wkr_graph *
+wkr_graph_begin_node(struct wkr_call *call, uint64_t graph,
+		     struct wkr_node **out)
 {
 	struct wkr_graph *g = wkr_get(call->client, HANDLE_EXEC, graph);
 	uint32_t room;
@@ -113,12 +117,13 @@ begin_node(struct wkr_call *call, uint64_t graph, struct wkr_node **out)
 	}
 	*out = &g->nodes[g->count];
 	memset(*out, 0, sizeof(**out));
+	(*out)->body = g->into;
 	return g;
 }
 
 /* It counts in any case: the numbers of what follows depend on it. */
-static CUresult
-end_node(struct wkr_graph *g, struct wkr_node *node, CUresult r)
+CUresult
+wkr_graph_end_node(struct wkr_graph *g, struct wkr_node *node, CUresult r)
 {
 	g->count++;
 	g->names_memory |= node->needs.size[0] || node->needs.size[1];
@@ -179,7 +184,7 @@ wkr_mpsGraphKernel(struct wkr_call *call, uint64_t graph, const void *head,
 
 	if (r == WKR_AGAIN)
 		return r;
-	g = begin_node(call, graph, &node);
+	g = wkr_graph_begin_node(call, graph, &node);
 	if (!g)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (r == CUDA_SUCCESS)
@@ -188,11 +193,11 @@ wkr_mpsGraphKernel(struct wkr_call *call, uint64_t graph, const void *head,
 				    &node->needs, &printing);
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuGraphAddKernelNode_v2(
-			&node->native, g->graph, NULL, 0, &p));
+			&node->native, wkr_graph_target(g), NULL, 0, &p));
 	if (r == CUDA_SUCCESS)
 		r = set_attributes(node->native, &launch);
 	wkr_graph_prints(g, printing);
-	return end_node(g, node, r);
+	return wkr_graph_end_node(g, node, r);
 }
 
 CUresult
@@ -200,7 +205,7 @@ wkr_mpsGraphCopy(struct wkr_call *call, uint64_t graph, const void *copy,
 		 size_t copy_size)
 {
 	struct wkr_node *node;
-	struct wkr_graph *g = begin_node(call, graph, &node);
+	struct wkr_graph *g = wkr_graph_begin_node(call, graph, &node);
 	CUDA_MEMCPY3D p;
 	CUresult r;
 
@@ -209,8 +214,8 @@ wkr_mpsGraphCopy(struct wkr_call *call, uint64_t graph, const void *copy,
 	r = wkr_node_copy(call, copy, copy_size, &p, &node->needs);
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuGraphAddMemcpyNode(
-			&node->native, g->graph, NULL, 0, &p, wkr.context));
-	return end_node(g, node, r);
+			&node->native, wkr_graph_target(g), NULL, 0, &p, wkr.context));
+	return wkr_graph_end_node(g, node, r);
 }
 
 CUresult
@@ -219,7 +224,7 @@ wkr_mpsGraphFill(struct wkr_call *call, uint64_t graph, uint64_t dst,
 		 uint64_t width, uint64_t height)
 {
 	struct wkr_node *node;
-	struct wkr_graph *g = begin_node(call, graph, &node);
+	struct wkr_graph *g = wkr_graph_begin_node(call, graph, &node);
 	CUDA_MEMSET_NODE_PARAMS p;
 	CUresult r;
 
@@ -229,21 +234,21 @@ wkr_mpsGraphFill(struct wkr_call *call, uint64_t graph, uint64_t dst,
 			  &node->needs);
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuGraphAddMemsetNode(
-			&node->native, g->graph, NULL, 0, &p, wkr.context));
-	return end_node(g, node, r);
+			&node->native, wkr_graph_target(g), NULL, 0, &p, wkr.context));
+	return wkr_graph_end_node(g, node, r);
 }
 
 CUresult
 wkr_mpsGraphEmpty(struct wkr_call *call, uint64_t graph)
 {
 	struct wkr_node *node;
-	struct wkr_graph *g = begin_node(call, graph, &node);
+	struct wkr_graph *g = wkr_graph_begin_node(call, graph, &node);
 
 	if (!g)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return end_node(g, node,
+	return wkr_graph_end_node(g, node,
 			wkr_ok(wkr.drv.cuGraphAddEmptyNode(
-				&node->native, g->graph, NULL, 0)));
+				&node->native, wkr_graph_target(g), NULL, 0)));
 }
 
 CUresult
@@ -251,7 +256,7 @@ wkr_mpsGraphEvent(struct wkr_call *call, uint64_t graph, uint64_t event,
 		  uint32_t wait)
 {
 	struct wkr_node *node;
-	struct wkr_graph *g = begin_node(call, graph, &node);
+	struct wkr_graph *g = wkr_graph_begin_node(call, graph, &node);
 	CUresult r;
 
 	if (!g)
@@ -260,9 +265,9 @@ wkr_mpsGraphEvent(struct wkr_call *call, uint64_t graph, uint64_t event,
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok((wait ? wkr.drv.cuGraphAddEventWaitNode
 				 : wkr.drv.cuGraphAddEventRecordNode)(
-			&node->native, g->graph, NULL, 0,
+			&node->native, wkr_graph_target(g), NULL, 0,
 			node->needs.record->event));
-	return end_node(g, node, r);
+	return wkr_graph_end_node(g, node, r);
 }
 
 /* ---- edges ---- */
@@ -283,7 +288,9 @@ read_edges(const struct wkr_graph *g, const uint8_t *bytes, size_t n,
 
 		memcpy(&e, bytes + i * sizeof(e), sizeof(e));
 		if (e.from >= g->count || e.to >= g->count ||
-		    !g->nodes[e.from].native || !g->nodes[e.to].native)
+		    !g->nodes[e.from].native || !g->nodes[e.to].native ||
+		    g->nodes[e.from].body != g->into ||
+		    g->nodes[e.to].body != g->into)
 			return CUDA_ERROR_INVALID_VALUE;
 		out->from[i] = g->nodes[e.from].native;
 		out->to[i] = g->nodes[e.to].native;
@@ -304,13 +311,13 @@ add_edges(struct wkr_graph *g, const struct edges *e, size_t n)
 
 	if (!e->plain) {
 		r = wkr_ok(wkr.drv.cuGraphAddDependencies_v2(
-			g->graph, e->from, e->to, e->data, n));
+			wkr_graph_target(g), e->from, e->to, e->data, n));
 		/* A full dependency instead is slower and never wrong. */
 		if (r != CUDA_ERROR_NOT_SUPPORTED)
 			return r;
 	}
-	return wkr_ok(wkr.drv.cuGraphAddDependencies(g->graph, e->from, e->to,
-						     n));
+	return wkr_ok(wkr.drv.cuGraphAddDependencies(wkr_graph_target(g),
+						     e->from, e->to, n));
 }
 
 CUresult

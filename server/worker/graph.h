@@ -28,19 +28,38 @@ struct wkr_needs {
 
 struct wkr_node {
 	CUgraphNode native;
+	uint32_t body; /* of g->bodies that it is in */
 	struct wkr_needs needs;
+};
+
+/*
+ * The driver's graph that has the conditions of a client's graph. The handle
+ * of a condition goes to kernels by value and means something in the graph
+ * that it was made for, so this one outlives what is built in it: whoever
+ * builds takes away what the last one has built.
+ */
+struct wkr_home {
+	_Atomic uint32_t refs;
+	_Atomic uint32_t ending; /* executable graphs of it that the helper
+				  * has still to end */
+	CUgraph graph;
+	struct wkr_graph *user; /* whose nodes are in it; the lane's */
 };
 
 struct wkr_graph {
 	CUgraphExec native; /* first member (struct wkr_object) */
 	CUgraph graph;	    /* NULL once its nodes are not named again */
+	struct wkr_home *home; /* a reference: the graph is its, or NULL */
 	struct wkr_client *client;
 	_Atomic uint32_t state;
 	_Atomic uint64_t parts; /* nodes and edges that have come */
 	/* With the state: whoever made it BUSY, or the lane of a READY one. */
 	struct wkr_node *nodes;
 	uint32_t count, room;
+	CUgraph *bodies; /* of conditional nodes, from number 1 on */
+	uint32_t nbodies, into;
 	CUresult error; /* of the first part that failed */
+	bool leaving; /* counted in home->ending */
 	bool printing;
 	struct wkr_printer printer;
 	bool names_memory;
@@ -76,6 +95,24 @@ void wkr_needs_drop(struct wkr_needs *needs);
 
 /* graph.c */
 void wkr_graph_free(struct wkr_graph *graph);
+/* A graph to add to, BUSY, and its next node; NULL: none such. */
+struct wkr_graph *wkr_graph_begin_node(struct wkr_call *call, uint64_t graph,
+				       struct wkr_node **out);
+CUresult wkr_graph_end_node(struct wkr_graph *g, struct wkr_node *node,
+			    CUresult r);
+
+/* graph_branch.c */
+void wkr_home_drop(struct wkr_graph *graph);
+/* The lane's: it is about to end. */
+void wkr_home_leave(struct wkr_graph *graph);
+/* An update has made the nodes of `from` those of `graph`. */
+void wkr_home_pass(struct wkr_graph *graph, struct wkr_graph *from);
+/* Where nodes go. */
+static inline CUgraph
+wkr_graph_target(const struct wkr_graph *graph)
+{
+	return graph->into ? graph->bodies[graph->into - 1] : graph->graph;
+}
 static inline bool
 wkr_graph_take(struct wkr_graph *graph, enum wkr_graph_state from)
 {

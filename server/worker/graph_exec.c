@@ -42,6 +42,12 @@ wkr_mpsGraphInstantiate(struct wkr_call *call, uint64_t graph, uint32_t nodes,
 		return CUDA_SUCCESS;
 	if (!g)
 		return late ? CUDA_ERROR_INVALID_VALUE : WKR_AGAIN;
+	/* The driver knows one of these at a time, and this helper ends the
+	 * last one. */
+	if (g->home && atomic_load(&g->home->ending) && !late) {
+		wkr_graph_give(g, WKR_GRAPH_BUILDING);
+		return WKR_AGAIN;
+	}
 	r = g->error;
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuGraphInstantiateWithFlags(
@@ -157,7 +163,8 @@ wkr_mpsGraphForget(struct wkr_call *call, uint64_t graph)
 
 	if (!g)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (g->graph)
+	/* That of a home may be built in once more. */
+	if (g->graph && !g->home)
 		wkr_ok(wkr.drv.cuGraphDestroy(g->graph));
 	g->graph = NULL;
 	for (uint32_t i = 0; i < g->count; i++)
@@ -341,8 +348,10 @@ wkr_mpsGraphUpdate(struct wkr_call *call, uint64_t graph, uint64_t other,
 	if (r == CUDA_SUCCESS)
 		r = wkr_ok(wkr.drv.cuGraphExecUpdate_v2(g->native, o->graph,
 							&info));
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		swap_needs(g, o);
+		wkr_home_pass(g, o);
+	}
 	if (result)
 		*result = info.result;
 	if (node)

@@ -172,6 +172,9 @@ call_locked(struct wkr_journal *journal, const struct wkr_call *call,
 	case API_mpsGraphEdges:
 	case API_mpsGraphInstantiate:
 	case API_mpsGraphForget:
+	case API_mpsGraphAdopt:
+	case API_mpsGraphBranch:
+	case API_mpsGraphInto:
 		add_frame_locked(journal, handle, call->fn, 0, frame, size);
 		return;
 	case API_mpsGraphSetKernel:
@@ -188,6 +191,10 @@ call_locked(struct wkr_journal *journal, const struct wkr_call *call,
 	case API_mpsModuleGlobal:
 		fragile_locked(journal, handle, "it has the address of a "
 			       "variable of its code");
+		return;
+	case API_mpsGraphCondition:
+		fragile_locked(journal, handle, "it has handles of conditions "
+			       "in graphs");
 		return;
 	case API_mpsLinkCreate:
 		fragile_locked(journal, handle, "it is linking code");

@@ -11,6 +11,7 @@ set -u
 
 graphs=$T/graphs
 moved=$T/graphs_moved
+branches=$T/graphs_if
 
 # The same lines on the software device alone: what the shim answers by itself
 # is what a driver answers.
@@ -23,6 +24,8 @@ without_shim() {
 	grep -v '^ok' "$work/plain"
 	LD_LIBRARY_PATH=$work/soft "$moved" >"$work/plain_moved" || rc=$?
 	grep '^NO' "$work/plain_moved"
+	LD_LIBRARY_PATH=$work/soft "$branches" >"$work/plain_if" || rc=$?
+	grep '^NO' "$work/plain_if"
 	return "$rc"
 }
 
@@ -38,6 +41,13 @@ moved_children() {
 	"$mpsrun" "$moved" >"$work/under_moved"
 	rc=$?
 	diff "$work/plain_moved" "$work/under_moved" || return 1
+	return "$rc"
+}
+
+conditional_nodes() {
+	env MPSSHIM_PERF="$1" "$mpsrun" "$branches" >"$work/under_if"
+	rc=$?
+	diff "$work/plain_if" "$work/under_if" || return 1
 	return "$rc"
 }
 
@@ -116,6 +126,8 @@ row 'by the socket' same_lines no_ring
 row 'every post a call' same_lines no_post
 row 'both' same_lines no_ring,no_post
 row 'children that were moved, and their children' moved_children
+row 'conditional nodes' conditional_nodes ''
+row 'conditional nodes, by the socket' conditional_nodes no_ring,no_post
 row 'two clients at once' two_at_once
 if [ -x "$T/graphs_rt" ]; then
 	row 'the runtime' "$mpsrun" "$T/graphs_rt"

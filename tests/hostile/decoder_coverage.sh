@@ -22,7 +22,7 @@ tests='check_data check_marshal check_ring check_sock check_chan check_broker
 	check_worker_hostile check_worker_parts check_worker_queue
 	check_worker_journal check_edges check_attach'
 programs=''
-for t in $tests decode replay record kill_client graphs graphs_moved faults \
+for t in $tests decode replay record kill_client graphs graphs_moved graphs_if faults \
 	puppet; do
 	programs="$programs $out/tests/$t"
 done

@@ -62,6 +62,52 @@ host(void *arg)
 	c->last = c->seen[N - 1];
 }
 
+__global__ void
+down(int *left, int *rounds, cudaGraphConditionalHandle go_on)
+{
+	++*rounds;
+	cudaGraphSetConditional(go_on, --*left > 0);
+}
+
+/* A loop, its body captured. */
+static void
+conditional(cudaStream_t stream)
+{
+	cudaGraphNodeParams p = { cudaGraphNodeTypeConditional };
+	cudaGraphConditionalHandle go_on;
+	int got[2] = { 5, 0 }, *n;
+	cudaGraphExec_t exec;
+	cudaGraphNode_t node;
+	cudaGraph_t graph;
+
+	OK(cudaMalloc(&n, sizeof(got)));
+	OK(cudaMemcpy(n, got, sizeof(got), cudaMemcpyHostToDevice));
+	OK(cudaGraphCreate(&graph, 0));
+	OK(cudaGraphConditionalHandleCreate(&go_on, graph, 1,
+					    cudaGraphCondAssignDefault));
+	p.conditional.handle = go_on;
+	p.conditional.type = cudaGraphCondTypeWhile;
+	p.conditional.size = 1;
+#if CUDART_VERSION >= 13000
+	OK(cudaGraphAddNode(&node, graph, NULL, NULL, 0, &p));
+#else
+	OK(cudaGraphAddNode(&node, graph, NULL, 0, &p));
+#endif
+	OK(cudaStreamBeginCaptureToGraph(stream, p.conditional.phGraph_out[0],
+		NULL, NULL, 0, cudaStreamCaptureModeGlobal));
+	down<<<1, 1, 0, stream>>>(n, n + 1, go_on);
+	OK(cudaGetLastError());
+	OK(cudaStreamEndCapture(stream, NULL));
+	OK(cudaGraphInstantiate(&exec, graph, 0));
+	OK(cudaGraphDestroy(graph));
+	OK(cudaGraphLaunch(exec, stream));
+	OK(cudaStreamSynchronize(stream));
+	OK(cudaMemcpy(got, n, sizeof(got), cudaMemcpyDeviceToHost));
+	fact(got[0] == 0 && got[1] == 5, "a loop in a graph");
+	OK(cudaGraphExecDestroy(exec));
+	OK(cudaFree(n));
+}
+
 /* What a node launches is told by the name that the program knows. */
 static void
 parameters(float *x)
@@ -178,6 +224,7 @@ main()
 	     cudaErrorStreamCaptureInvalidated, "which it invalidates");
 	cudaGetLastError();
 	parameters(x);
+	conditional(a);
 	OK(cudaDeviceSynchronize());
 	printf("%s\n", failed ? "some facts are not so" : "all as it should be");
 	return failed;

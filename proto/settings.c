@@ -25,7 +25,8 @@ struct setting {
 };
 
 static const char *const perf_words[] = {
-	"no_ring", "no_post", "no_cache", "no_pin", "no_share", "no_word", NULL,
+	"no_ring", "no_post", "no_cache", "no_pin", "no_share", "no_word",
+	"no_swap", NULL,
 };
 static const char *const no_broker_words[] = {
 	"start", "native", "error", NULL,
@@ -142,7 +143,7 @@ is_log(const char *text)
 static const struct setting settings[] = {
 	{ "MPSSHIM_PERF", SETTINGS_SHIM | SETTINGS_BROKER, .words = perf_words,
 	  .list = true, .takes = "a list of no_ring, no_post, no_cache, "
-	  "no_pin, no_share, no_word" },
+	  "no_pin, no_share, no_word, no_swap" },
 	{ "MPSSHIM_NO_BROKER", SETTINGS_SHIM, .words = no_broker_words,
 	  .takes = "start, native or error" },
 	{ "MPSSHIM_LOG", SETTINGS_SHIM | SETTINGS_BROKER, .good = is_log,

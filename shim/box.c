@@ -68,18 +68,18 @@ static CUresult
 memory_end(const struct box *box, const struct side *side,
 	   struct box_end *end, enum shim_place *out_place)
 {
-	uint64_t first, size;
+	uint64_t first, size, at;
 	CUresult r;
 
 	end->kind = BOX_MEMORY;
-	end->where = side->address;
 	end->pitch = side->pitch ? side->pitch : side->x + box->width;
 	end->rows = side->rows ? side->rows : side->y + box->height;
 	size = box_extent(box, end, &first);
 	if (!size || !side->address || side->address + first < first)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = shim_copy_place(shim_current, side->address + first, size,
-			    out_place);
+	at = side->address + first;
+	r = shim_copy_place(shim_current, &at, size, out_place);
+	end->where = at - first;
 	if (r == CUDA_SUCCESS && side->type == CU_MEMORYTYPE_DEVICE &&
 	    *out_place == PLACE_PAGEABLE)
 		r = CUDA_ERROR_INVALID_VALUE;

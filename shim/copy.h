@@ -28,8 +28,9 @@ shim_is_staged(enum shim_place place)
 	return place == PLACE_PAGEABLE || place == PLACE_STAGED;
 }
 
-/* CUDA_ERROR_INVALID_VALUE when only a part of it is CUDA's. */
-CUresult shim_copy_place(const struct shim_context *ctx, uint64_t address,
+/* CUDA_ERROR_INVALID_VALUE when only a part of it is CUDA's. The address
+ * becomes the one that the worker knows it by, which is as good here. */
+CUresult shim_copy_place(const struct shim_context *ctx, uint64_t *address,
 			 uint64_t size, enum shim_place *out_place);
 /* Has the program asked for CU_POINTER_ATTRIBUTE_SYNC_MEMOPS there? */
 bool shim_copy_is_synchronous(uint64_t address);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The crew: threads that help a caller to move the bytes of a large copy.
- * Used by staged.c. Knows nothing of CUDA.
+ * Used by staged.c; pages.c counts it. Knows nothing of CUDA.
  *
  * A caller adds jobs and finishes each of them; what no helper has begun by
  * then the caller does. So everything works without a single helper, too.
@@ -42,7 +42,7 @@ bool shim_crew_is_done(struct shim_crew_job *job);
 /* Returns when it is done; does other work of the crew while that lasts. */
 void shim_crew_finish(struct shim_crew_job *job);
 
-/* For tests: helpers that exist at this moment. */
+/* Helpers that exist at this moment. */
 unsigned int shim_crew_count(void);
 
 #endif

@@ -33,7 +33,7 @@ static const struct override overrides[] = {
 	NOT(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
 	NOT(CONCURRENT_MANAGED_ACCESS),
 	NOT(DIRECT_MANAGED_MEM_ACCESS_FROM_HOST),
-	/* The same for application pages. */
+	/* Application pages have another address there. */
 	NOT(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
 	NOT(READ_ONLY_HOST_REGISTER_SUPPORTED),
 	/* No driver descriptor leaves the worker. */

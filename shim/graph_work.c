@@ -129,7 +129,7 @@ end_place(struct end *end, const struct graph_copy *c, bool *out_pageable)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (range.kind == RANGE_REGISTERED)
 		*out_pageable = true;
-	else if (range.kind == RANGE_PINNED || range.kind == RANGE_MANAGED)
+	else if (shim_range_is_host(&range))
 		*out_pageable = range.device != shim_current->device ||
 				shim_process.perf & SHIM_NO_PIN;
 	else if (range.device != shim_current->device)

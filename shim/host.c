@@ -10,6 +10,7 @@
 #include "shim/ctx.h"
 #include "shim/mem.h"
 #include "shim/range.h"
+#include "shim/register.h"
 
 #define KNOWN_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | \
 		     CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -37,12 +38,13 @@ shim_host_free(void *address)
 	return shim_mem_remove((uintptr_t)address, RANGE_PINNED);
 }
 
-/* The pinned block that holds p. */
+/* The pinned block or registered memory that holds p. */
 static CUresult
-find_pinned(void *p, struct shim_range *out_range)
+find_host(void *p, struct shim_range *out_range)
 {
 	if (shim_range_find((uintptr_t)p, out_range) ||
-	    out_range->kind != RANGE_PINNED)
+	    (out_range->kind != RANGE_PINNED &&
+	     out_range->kind != RANGE_REGISTERED))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -83,15 +85,16 @@ CUresult
 shim_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p,
 				  unsigned int Flags)
 {
-	struct shim_range range = {0};
+	struct shim_range range;
+	uint64_t address = (uintptr_t)p;
 	CUresult r;
 
 	if (!pdptr || Flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = find_pinned(p, &range);
-	if (r != CUDA_SUCCESS && range.kind == RANGE_REGISTERED)
-		r = CUDA_ERROR_NOT_SUPPORTED;
-	*pdptr = r == CUDA_SUCCESS ? (uintptr_t)p : 0;
+	r = find_host(p, &range);
+	if (r == CUDA_SUCCESS && range.kind == RANGE_REGISTERED)
+		r = shim_register_alias(address, &address);
+	*pdptr = r == CUDA_SUCCESS ? address : 0;
 	return r;
 }
 
@@ -103,7 +106,7 @@ shim_cuMemHostGetFlags(unsigned int *pFlags, void *p)
 
 	if (!pFlags)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = find_pinned(p, &range);
+	r = find_host(p, &range);
 	/* The real driver reports these two and never PORTABLE. */
 	if (r == CUDA_SUCCESS)
 		*pFlags = CU_MEMHOSTALLOC_DEVICEMAP |

@@ -14,6 +14,7 @@
 #include "shim/mempool.h"
 #include "shim/process.h"
 #include "shim/range.h"
+#include "shim/register.h"
 #include "shim/supply.h"
 
 /* Native rows of pitched memory begin at multiples of this (attribute
@@ -110,7 +111,7 @@ shim_mem_drop_context(struct shim_context *ctx)
 	while (!shim_range_remove_any(ctx, RANGE_MANAGED, 0, &range))
 		give_back(&range);
 	while (!shim_range_remove_any(ctx, RANGE_REGISTERED, 0, &range))
-		;
+		shim_register_drop(&range);
 	while (!shim_range_remove_any(ctx, RANGE_GLOBAL, 0, &range))
 		;
 }

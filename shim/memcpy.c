@@ -29,25 +29,25 @@ struct copy {
 };
 
 CUresult
-shim_copy_place(const struct shim_context *ctx, uint64_t address,
+shim_copy_place(const struct shim_context *ctx, uint64_t *address,
 		uint64_t size, enum shim_place *out_place)
 {
 	struct shim_range range;
 	uint64_t left;
+	bool near;
 
 	*out_place = PLACE_PAGEABLE;
-	if (shim_range_reach(address, size, &range, &left))
-		return address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (shim_range_reach(*address, size, &range, &left))
+		return *address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	if (size > left || range.closed)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (range.kind == RANGE_REGISTERED) {
-		*out_place = PLACE_STAGED;
-		return CUDA_SUCCESS;
-	}
-	if (range.kind == RANGE_PINNED || range.kind == RANGE_MANAGED) {
-		*out_place = range.device == ctx->device &&
-			!(shim_process.perf & SHIM_NO_PIN) ?
-			PLACE_PINNED : PLACE_STAGED;
+	if (shim_range_is_host(&range)) {
+		near = range.device == ctx->device &&
+		       !(shim_process.perf & SHIM_NO_PIN) &&
+		       (range.kind != RANGE_REGISTERED || range.other);
+		if (near && range.kind == RANGE_REGISTERED)
+			*address += range.other - range.start;
+		*out_place = near ? PLACE_PINNED : PLACE_STAGED;
 		return CUDA_SUCCESS;
 	}
 	*out_place = PLACE_DEVICE;
@@ -131,9 +131,9 @@ shim_copy_now(struct shim_context *ctx, uint64_t dst, uint64_t src,
 	CUresult r = shim_stream_find(CU_STREAM_PER_THREAD, ctx, &s);
 
 	if (r == CUDA_SUCCESS)
-		r = shim_copy_place(ctx, dst, size, &c.to);
+		r = shim_copy_place(ctx, &c.dst, size, &c.to);
 	if (r == CUDA_SUCCESS)
-		r = shim_copy_place(ctx, src, size, &c.from);
+		r = shim_copy_place(ctx, &c.src, size, &c.from);
 	if (r == CUDA_SUCCESS)
 		r = shim_room_take(s, SHIM_ROOM_OTHER);
 	if (r != CUDA_SUCCESS)
@@ -169,9 +169,9 @@ copy(CUstream stream, uint64_t dst, uint64_t src, uint64_t size,
 	    shim_copy_is_foreign(c.ctx, src))
 		return shim_copy_foreign(s, dst, src, size);
 	c.stream = s->object.handle;
-	r = shim_copy_place(c.ctx, dst, size, &c.to);
+	r = shim_copy_place(c.ctx, &c.dst, size, &c.to);
 	if (r == CUDA_SUCCESS)
-		r = shim_copy_place(c.ctx, src, size, &c.from);
+		r = shim_copy_place(c.ctx, &c.src, size, &c.from);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if ((rule & TO_DEVICE && c.to == PLACE_PAGEABLE) ||

@@ -48,18 +48,21 @@ check_copies(const CUdeviceptr *dsts, const CUdeviceptr *srcs,
 	     const size_t *sizes, size_t count, size_t *fail)
 {
 	enum shim_place place;
+	uint64_t dst, src;
 	CUresult r;
 
 	for (size_t i = 0; i < count; i++) {
 		*fail = i;
+		dst = dsts[i];
+		src = srcs[i];
 		if (!dsts[i] || !srcs[i] || !sizes[i])
 			return CUDA_ERROR_INVALID_VALUE;
 		if (shim_copy_is_foreign(shim_current, dsts[i]) ||
 		    shim_copy_is_foreign(shim_current, srcs[i]))
 			continue;
-		r = shim_copy_place(shim_current, dsts[i], sizes[i], &place);
+		r = shim_copy_place(shim_current, &dst, sizes[i], &place);
 		if (r == CUDA_SUCCESS)
-			r = shim_copy_place(shim_current, srcs[i], sizes[i],
+			r = shim_copy_place(shim_current, &src, sizes[i],
 					    &place);
 		if (r != CUDA_SUCCESS)
 			return r;

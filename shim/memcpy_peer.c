@@ -33,6 +33,7 @@ owner(uint64_t address, struct shim_context **out)
 	case RANGE_PINNED:
 	case RANGE_MANAGED:
 	case RANGE_REGISTERED:
+	case RANGE_ALIAS:
 		return CUDA_SUCCESS;
 	case RANGE_DEVICE:
 	case RANGE_GLOBAL:
@@ -53,8 +54,7 @@ shim_copy_is_foreign(const struct shim_context *ctx, uint64_t address)
 
 	return shim_process.ndevices > 1 &&
 	       !shim_range_find(address, &range) &&
-	       range.kind != RANGE_PINNED && range.kind != RANGE_MANAGED &&
-	       range.kind != RANGE_REGISTERED && range.device != ctx->device;
+	       !shim_range_is_host(&range) && range.device != ctx->device;
 }
 
 static CUresult

@@ -89,8 +89,7 @@ fill(CUstream handle, const struct fill *f, bool sync)
 	r = call_mpsFill(ctx->chan, f->dst, f->height > 1 ? f->pitch : 0,
 			 f->element, f->value, f->width, f->height,
 			 stream->object.handle);
-	if (r == CUDA_SUCCESS && sync && (range.kind == RANGE_PINNED ||
-				      range.kind == RANGE_MANAGED ||
+	if (r == CUDA_SUCCESS && sync && (shim_range_is_host(&range) ||
 				      range.sync_memops))
 		r = call_mpsStreamSync(ctx->chan, stream->object.handle);
 	return r;

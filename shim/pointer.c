@@ -59,15 +59,8 @@ mapping_of(const struct shim_range *range, uint64_t *out_base,
 	*out_size = range->size;
 	*out_id = range->buffer_id;
 	if (range->block && range->kind != RANGE_MAPPED &&
-	    range->kind != RANGE_OPENED)
+	    range->kind != RANGE_OPENED && range->kind != RANGE_REGISTERED)
 		shim_supply_chunk(range->block, out_base, out_size, out_id);
-}
-
-static bool
-is_host(const struct shim_range *range)
-{
-	return range->kind == RANGE_PINNED || range->kind == RANGE_MANAGED ||
-	       range->kind == RANGE_REGISTERED;
 }
 
 /* What is mapped without access is unknown yet. */
@@ -81,7 +74,8 @@ static uint64_t
 known_value(const struct shim_range *range, CUpointer_attribute attribute,
 	    CUdeviceptr ptr)
 {
-	bool pinned = is_host(range);
+	bool host = shim_range_is_host(range);
+	uint64_t other = range->other ? range->other + (ptr - range->start) : 0;
 	uint64_t base, size, id;
 
 	mapping_of(range, &base, &size, &id);
@@ -89,12 +83,12 @@ known_value(const struct shim_range *range, CUpointer_attribute attribute,
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		return range->ctx ? range->ctx->handle : 0;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		return pinned && range->kind != RANGE_MANAGED ?
+		return host && range->kind != RANGE_MANAGED ?
 		       CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		return range->kind == RANGE_REGISTERED ? 0 : ptr;
+		return range->kind == RANGE_REGISTERED ? other : ptr;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		return pinned ? ptr : 0;
+		return range->kind == RANGE_ALIAS ? other : host ? ptr : 0;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		return range->sync_memops;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
@@ -110,7 +104,7 @@ known_value(const struct shim_range *range, CUpointer_attribute attribute,
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 		return range->size;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
-		return range->kind != RANGE_REGISTERED;
+		return range->kind != RANGE_REGISTERED || range->other;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		return range->handle_types;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
@@ -162,7 +156,7 @@ shim_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 	value = known_value(&range, attribute, ptr);
 	memcpy(data, &value, size);
 	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
-	    !is_host(&range))
+	    !shim_range_is_host(&range))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

@@ -29,6 +29,7 @@ struct shim_process shim_process = {
 /* MPSSHIM_PERF: names in the order of the SHIM_NO_* bits. */
 static const char *const perf_names[] = {
 	"no_ring", "no_post", "no_cache", "no_pin", "no_share", "no_word",
+	"no_swap",
 };
 
 static unsigned int

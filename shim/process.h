@@ -36,6 +36,7 @@ enum {
 	SHIM_NO_PIN = 8,
 	SHIM_NO_SHARE = 16,
 	SHIM_NO_WORD = 32,
+	SHIM_NO_SWAP = 64,
 };
 
 struct shim_chan;

@@ -199,3 +199,21 @@ shim_range_set_sync_memops(uint64_t address, bool on)
 	pthread_mutex_unlock(&lock);
 	return node ? 0 : RANGE_E_NONE;
 }
+
+int
+shim_range_set_alias(uint64_t start, uint64_t alias, void *block)
+{
+	struct node *node;
+
+	pthread_mutex_lock(&lock);
+	node = find_locked(start);
+	if (node && (node->range.start != start ||
+		     node->range.kind != RANGE_REGISTERED))
+		node = NULL;
+	if (node) {
+		node->range.other = alias;
+		node->range.block = block;
+	}
+	pthread_mutex_unlock(&lock);
+	return node ? 0 : RANGE_E_NONE;
+}

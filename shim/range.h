@@ -21,7 +21,9 @@ enum range_kind {
 	RANGE_GLOBAL,   /* variable of a loaded module */
 	RANGE_MAPPED,   /* cuMemMap; block is vmm.c's */
 	RANGE_MANAGED,  /* cuMemAllocManaged: pinned memory, but for its name */
-	RANGE_REGISTERED, /* the program's own, cuMemHostRegister */
+	RANGE_REGISTERED, /* the program's own, cuMemHostRegister; block is
+			   * register.c's */
+	RANGE_ALIAS,    /* what kernels have for a registered one */
 	RANGE_OPENED,   /* of another process; block is ipc.c's */
 };
 
@@ -33,12 +35,22 @@ struct shim_range {
 	struct shim_context *ctx;
 	uint64_t owner;             /* GLOBAL: module handle; else 0 */
 	void *block;                /* the allocator's own; else NULL */
+	uint64_t other;             /* REGISTERED: its alias or 0; ALIAS: what
+				     * it is the alias of */
 	uint64_t buffer_id;         /* unique in this process (BUFFER_ID) */
 	bool sync_memops;
 	bool closed;                /* MAPPED: without access, unknown */
 	struct shim_mempool *pool;  /* DEVICE, OPENED: that it is of, or NULL */
 	unsigned int handle_types;  /* that it can be exported by */
 };
+
+/* Is it memory of the host? */
+static inline bool
+shim_range_is_host(const struct shim_range *range)
+{
+	return range->kind == RANGE_PINNED || range->kind == RANGE_MANAGED ||
+	       range->kind == RANGE_REGISTERED || range->kind == RANGE_ALIAS;
+}
 
 enum {
 	RANGE_E_NONE = 1,       /* no such range */
@@ -64,5 +76,7 @@ int shim_range_remove(uint64_t start, enum range_kind kind,
 int shim_range_remove_any(struct shim_context *ctx, enum range_kind kind,
 			  uint64_t owner, struct shim_range *out_range);
 int shim_range_set_sync_memops(uint64_t address, bool on);
+/* A registered range has got an alias. */
+int shim_range_set_alias(uint64_t start, uint64_t alias, void *block);
 
 #endif

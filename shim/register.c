@@ -1,41 +1,252 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program's own pages, registered. They cannot be shared with the worker,
- * so kernels never see them (attribute CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
- * is 0, mapping them is refused) and copies pass through staging memory (R40).
+ * The program's own pages, registered. The worker cannot map them, so copies
+ * pass through staging memory, until the program wants a device address (it
+ * registers for that, or asks for one): then the pages are exchanged for
+ * pinned memory with the same contents, which kernels know at an address of
+ * its own, the alias (attribute CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0).
+ * Only private anonymous memory can be exchanged: of a shared mapping, other
+ * processes would keep the old pages (R40).
  */
-#include <errno.h>
-#include <sys/mman.h>
+#include "shim/register.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "proto/err.h"
+#include "proto/log.h"
+#include "shim/chan.h"
 #include "shim/ctx.h"
-#include "shim/range.h"
+#include "shim/pages.h"
+#include "shim/process.h"
+#include "shim/supply.h"
 #include "shim_impl.h"
 
 #define KNOWN_FLAGS (CU_MEMHOSTREGISTER_PORTABLE | \
 		     CU_MEMHOSTREGISTER_DEVICEMAP | \
 		     CU_MEMHOSTREGISTER_IOMEMORY | \
 		     CU_MEMHOSTREGISTER_READ_ONLY)
-#define PAGE UINT64_C(4096)
 /* Pages asked about at a time. */
 #define PAGES 1024
+
+/* Pages of a registration that lie in pinned memory. */
+struct exchange {
+	LIST_ENTRY(exchange) link;
+	struct shim_pages pages;
+	struct shim_chan *chan;
+	uint64_t alias, id;     /* of the pinned memory */
+};
+
+/* Guards the list, and that pages are exchanged by one thread at a time. Held
+ * across fork, whose child finds every exchange whole. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, exchange) exchanges = LIST_HEAD_INITIALIZER(exchanges);
 
 /* Is something mapped at every page of it? */
 static bool
 is_there(uint64_t address, uint64_t size)
 {
-	uint64_t at = address / PAGE * PAGE, end = address + size;
+	uint64_t at = address / PAGES_SIZE * PAGES_SIZE, end = address + size;
 	unsigned char residency[PAGES];
 
 	while (at < end) {
-		uint64_t step = end - at < PAGES * PAGE ? end - at :
-							  PAGES * PAGE;
+		uint64_t step = end - at < PAGES * PAGES_SIZE ? end - at :
+							  PAGES * PAGES_SIZE;
 
 		if (mincore((void *)(uintptr_t)at, step, residency) < 0 &&
 		    errno != EAGAIN)
 			return false;
-		at += PAGES * PAGE;
+		at += PAGES * PAGES_SIZE;
 	}
 	return true;
+}
+
+/* ---- exchanging --------------------------------------------------------- */
+
+static void
+fork_prepare(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void
+fork_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void
+fork_child(void)
+{
+	struct exchange *x;
+
+	LIST_FOREACH(x, &exchanges, link)
+		shim_pages_forked(&x->pages);
+	LIST_INIT(&exchanges);
+	pthread_mutex_unlock(&lock);
+}
+
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static int fork_watched;
+
+static void
+watch_fork(void)
+{
+	fork_watched = pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+static void
+exchange_free(struct exchange *x)
+{
+	if (shim_fd_is_ours(&x->pages.file))
+		close(x->pages.file.fd);
+	shim_supply_unfile(x->chan, x->alias, x->pages.size, x->id);
+	free(x);
+}
+
+static CUresult
+refuse(const char *why)
+{
+	log_line(LOG_INFO, "registered memory gets no device address: %s", why);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* The pages of this range, exchanged. Caller holds the lock. */
+static CUresult
+exchange_new(const struct shim_range *range, struct exchange **out)
+{
+	_cleanup_free_ struct exchange *x = calloc(1, sizeof(*x));
+	int fd = -1, r;
+	CUresult code;
+
+	if (!x)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = shim_pages_check(range->start, range->size, &x->pages);
+	if (r == PAGES_E_KIND)
+		return refuse("it is not private anonymous memory");
+	if (r == PAGES_E_SHARED)
+		return refuse("it is not whole pages, and there are other "
+			      "threads");
+	pthread_once(&fork_once, watch_fork);
+	if (r < 0 || fork_watched)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	code = shim_chan_get(range->device, &x->chan);
+	if (code == CUDA_SUCCESS)
+		code = shim_supply_file(x->chan, x->pages.size, &x->alias,
+					&x->id, &fd);
+	if (code != CUDA_SUCCESS)
+		return code;
+	x->pages.mirror = (uint8_t *)(uintptr_t)x->alias;
+	r = shim_fd_init(&x->pages.file, fd);
+	if (!r)
+		r = shim_pages_share(&x->pages);
+	if (r < 0) {
+		exchange_free(steal_ptr(&x));
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	LIST_INSERT_HEAD(&exchanges, x, link);
+	*out = steal_ptr(&x);
+	return CUDA_SUCCESS;
+}
+
+/* They are the program's own again. Caller holds the lock. */
+static void
+exchange_undo(struct exchange *x)
+{
+	LIST_REMOVE(x, link);
+	shim_pages_own(&x->pages);
+	exchange_free(x);
+}
+
+static CUresult
+make_alias(struct shim_range *range)
+{
+	struct shim_range alias = *range;
+	struct exchange *x;
+	CUresult r = exchange_new(range, &x);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	range->other = x->alias + (range->start - x->pages.start);
+	alias.kind = RANGE_ALIAS;
+	alias.start = range->other;
+	alias.other = range->start;
+	if (shim_range_add(&alias)) {
+		exchange_undo(x);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	/* Unregistered meanwhile: then nobody else would undo it. */
+	if (shim_range_set_alias(range->start, range->other, x)) {
+		shim_range_remove(alias.start, RANGE_ALIAS, &alias);
+		exchange_undo(x);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult
+shim_register_alias(uint64_t address, uint64_t *out_alias)
+{
+	CUresult r = CUDA_SUCCESS;
+	struct shim_range range;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&lock);
+	if (shim_range_find(address, &range) || range.kind != RANGE_REGISTERED)
+		r = CUDA_ERROR_INVALID_VALUE;
+	else if (!range.other && shim_process.perf & SHIM_NO_SWAP)
+		r = refuse("MPSSHIM_PERF has no_swap");
+	else if (!range.other)
+		r = make_alias(&range);
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(state, NULL);
+	if (r == CUDA_SUCCESS)
+		*out_alias = range.other + (address - range.start);
+	return r;
+}
+
+void
+shim_register_drop(const struct shim_range *range)
+{
+	struct exchange *x = range->block;
+	struct shim_range alias;
+	int state;
+
+	if (!x)
+		return;
+	/* Kernels may write there still; natively unregistering waits, too. */
+	shim_chan_fence(x->chan);
+	shim_range_remove(range->other, RANGE_ALIAS, &alias);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&lock);
+	exchange_undo(x);
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(state, NULL);
+}
+
+/* ---- entry points ------------------------------------------------------- */
+
+static CUresult
+add(const struct shim_range *range)
+{
+	struct shim_range other = {0};
+
+	switch (shim_range_add(range)) {
+	case 0:
+		return CUDA_SUCCESS;
+	case RANGE_E_OVERLAP:
+		return shim_range_find(range->start, &other) ||
+		       other.kind == RANGE_REGISTERED ?
+		       CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
+		       CUDA_ERROR_INVALID_VALUE;
+	default:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 }
 
 CUresult
@@ -47,25 +258,23 @@ shim_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 		.kind = RANGE_REGISTERED, .device = ctx->device,
 		.flags = Flags, .ctx = ctx,
 	};
+	uint64_t alias;
+	CUresult r;
 
 	if (!p || !bytesize || Flags & ~(unsigned int)KNOWN_FLAGS ||
 	    (uintptr_t)p + bytesize < bytesize)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (Flags & ~(unsigned int)CU_MEMHOSTREGISTER_PORTABLE)
+	if (Flags & (CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!is_there((uintptr_t)p, bytesize))
 		return CUDA_ERROR_INVALID_VALUE;
-	switch (shim_range_add(&range)) {
-	case 0:
-		return CUDA_SUCCESS;
-	case RANGE_E_OVERLAP:
-		return shim_range_find((uintptr_t)p, &range) ||
-		       range.kind == RANGE_REGISTERED ?
-		       CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
-		       CUDA_ERROR_INVALID_VALUE;
-	default:
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
+	r = add(&range);
+	if (r != CUDA_SUCCESS || !(Flags & CU_MEMHOSTREGISTER_DEVICEMAP))
+		return r;
+	r = shim_register_alias((uintptr_t)p, &alias);
+	if (r != CUDA_SUCCESS)
+		shim_range_remove((uintptr_t)p, RANGE_REGISTERED, &range);
+	return r;
 }
 
 CUresult
@@ -76,8 +285,10 @@ shim_cuMemHostUnregister(void *p)
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* What is posted has taken its bytes, what waits has its turn. */
-	if (!shim_range_remove((uintptr_t)p, RANGE_REGISTERED, &range))
+	if (!shim_range_remove((uintptr_t)p, RANGE_REGISTERED, &range)) {
+		shim_register_drop(&range);
 		return CUDA_SUCCESS;
+	}
 	/* Not its start, or memory that was not registered but made. */
 	return shim_range_find((uintptr_t)p, &range) ?
 	       CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED :

@@ -199,7 +199,7 @@ map_host(int fd, uint64_t address, uint64_t size)
 
 static CUresult
 grant_host(struct supply *s, uint64_t piece, uint64_t address, uint64_t size,
-	   uint64_t *out_id)
+	   uint64_t *out_id, int *out_fd)
 {
 	Mps__Control message = MPS__CONTROL__INIT, *answer;
 	Mps__HostMemory body = MPS__HOST_MEMORY__INIT;
@@ -227,7 +227,10 @@ grant_host(struct supply *s, uint64_t piece, uint64_t address, uint64_t size,
 	told = ready(MPS__READY__WHAT__HOST, *out_id, (uint32_t)r);
 	if (r == CUDA_SUCCESS && told != CUDA_SUCCESS)
 		unmap_host(address, size);
-	return r ? r : told;
+	r = r ? r : told;
+	if (r == CUDA_SUCCESS && out_fd)
+		*out_fd = steal_fd(&fd);
+	return r;
 }
 
 /* A range that begins at a multiple of align. */
@@ -254,11 +257,12 @@ take_aligned(struct shim_va *va, uint64_t size, uint64_t align,
 	return 0;
 }
 
+/* out_fd NULL: whoever asks needs no descriptor of pinned memory. */
 static int
-grow(void *owner, uint64_t size, uint64_t *out_address, uint64_t *out_id)
+place(struct supply *s, uint64_t size, uint64_t *out_address, uint64_t *out_id,
+      int *out_fd)
 {
 	uint64_t resting[ADDRESS_TRIES];
-	struct supply *s = owner;
 	int nresting = 0, r = 0;
 	uint64_t piece;
 
@@ -272,7 +276,7 @@ grow(void *owner, uint64_t size, uint64_t *out_address, uint64_t *out_id)
 			break;
 		}
 		s->code = s->host ? grant_host(s, piece, *out_address, size,
-					       out_id)
+					       out_id, out_fd)
 				  : grant_device(s, piece, *out_address, size,
 						 out_id);
 		if (s->code != CUDA_SUCCESS)
@@ -284,6 +288,12 @@ grow(void *owner, uint64_t size, uint64_t *out_address, uint64_t *out_id)
 	if (s->code == CUDA_ERROR_INVALID_VALUE)
 		s->code = CUDA_ERROR_OUT_OF_MEMORY;
 	return s->code ? HEAP_E_FULL : r;
+}
+
+static int
+grow(void *owner, uint64_t size, uint64_t *out_address, uint64_t *out_id)
+{
+	return place(owner, size, out_address, out_id, NULL);
 }
 
 static void
@@ -429,6 +439,42 @@ shim_supply_free(struct shim_chan *chan, bool host, struct shim_block *block)
 	pthread_mutex_unlock(&s->lock);
 	pthread_setcancelstate(state, NULL);
 	return r;
+}
+
+CUresult
+shim_supply_file(struct shim_chan *chan, uint64_t size, uint64_t *out_address,
+		 uint64_t *out_id, int *out_fd)
+{
+	struct supply *s = get_supply(chan, true);
+	CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
+	int r, tries = 0, state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	do {
+		pthread_mutex_lock(&s->lock);
+		s->code = CUDA_SUCCESS;
+		r = place(s, size, out_address, out_id, out_fd);
+		if (r)
+			code = r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : s->code;
+		pthread_mutex_unlock(&s->lock);
+	} while (r > 0 && code == CUDA_ERROR_OUT_OF_MEMORY &&
+		 wait_for_memory(s, &tries, &code));
+	pthread_setcancelstate(state, NULL);
+	return r ? code : CUDA_SUCCESS;
+}
+
+void
+shim_supply_unfile(struct shim_chan *chan, uint64_t address, uint64_t size,
+		   uint64_t id)
+{
+	struct supply *s = get_supply(chan, true);
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&s->lock);
+	shrink(s, address, size, id);
+	pthread_mutex_unlock(&s->lock);
+	pthread_setcancelstate(state, NULL);
 }
 
 CUresult

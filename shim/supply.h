@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks of device and pinned memory: heaps whose chunks the broker grants.
- * Used by mem.c and host.c; vmm.c has addresses and answers from here.
+ * Used by mem.c, host.c and register.c; vmm.c has addresses and answers from
+ * here.
  */
 #ifndef SHIM_SUPPLY_H
 #define SHIM_SUPPLY_H
@@ -24,6 +25,14 @@ CUresult shim_supply_alloc(struct shim_chan *chan, bool host, uint64_t size,
 /* Nothing that is posted from now on uses the block. */
 CUresult shim_supply_free(struct shim_chan *chan, bool host,
 			  struct shim_block *block);
+/* Pinned memory of its own chunk, with the descriptor of the file that it is:
+ * `size` bytes, a multiple of 4096. */
+CUresult shim_supply_file(struct shim_chan *chan, uint64_t size,
+			  uint64_t *out_address, uint64_t *out_id,
+			  int *out_fd);
+/* It goes back to the broker. */
+void shim_supply_unfile(struct shim_chan *chan, uint64_t address,
+			uint64_t size, uint64_t id);
 /* Ask the broker; a reply of the kind wanted is the caller's, another becomes
  * a code. fd NULL: no descriptor comes along. */
 CUresult shim_supply_ask(Mps__Control *message, Mps__Control__BodyCase want,

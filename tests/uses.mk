@@ -17,6 +17,7 @@ $(addprefix $(T)/check_worker,$(addprefix _,hostile image overlap queue start)) 
 USE_check_chan := shim
 USE_check_crew := shim
 USE_check_heap := shim
+USE_check_pages := shim
 USE_check_range := shim
 USE_check_stage := shim
 USE_check_pointer := shim

@@ -9,7 +9,7 @@ set -u
 # shellcheck source=tests/api/rows.sh
 . "$(dirname "$0")/rows.sh"
 
-programs='memory_vmm memory_pool memory_host copies batches pageable textures
+programs='memory_vmm memory_pool memory_host mapped copies batches pageable textures
 	tensor linker'
 mkdir "$work/native"
 ln -s "$(cd "$build/lib" && pwd -P)/libsoftcuda.so" "$work/native/libcuda.so.1"
@@ -145,6 +145,12 @@ sys.exit(any(r) or p.value % (2 << 20) != 0 or " hg" not in flags)'
 }
 row "large pinned memory asks for huge pages and can have them" huge_pages
 row "an image with managed variables is refused" managed_refused
+# The program states that registering to be mapped succeeds.
+pages_stay() {
+	MPSSHIM_PERF=no_swap "$mpsrun" "$T/mapped" >"$work/stay" 2>&1
+	grep 'cuMemHostRegister.* 801' "$work/stay"
+}
+row "with no_swap a program's pages stay its own" pages_stay
 killed() {
 	"$mpsrun" "$T/memory_vmm" >"$work/killed" 2>&1 &
 	pid=$!

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exchanging pages under a program's feet. A piece is copied to its new place
+ * and one mremap() puts that where the old one was, so that every address is
+ * mapped at every moment. What another thread writes between the two is lost:
+ * pieces are small to keep that short, and pages that hold the program's
+ * other data as well are exchanged only if it has no other thread.
+ *
+ * What lies at an address is read from /proc/self/maps each time: programs
+ * unmap and map again without asking us.
+ */
+#include "shim/pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "proto/err.h"
+#include "shim/crew.h"
+
+/* 0.1 ms of copying. */
+#define PIECE (UINT64_C(1) << 20)
+#define LINE 512u
+
+/* ---- what is mapped ----------------------------------------------------- */
+
+/* A file of /proc, line by line; allocates nothing, as a forked child reads
+ * it. Of long lines, the beginning. */
+struct reader {
+	int fd;
+	size_t at, have;
+	char buffer[4096];
+	char line[LINE];
+};
+
+struct mapped {
+	uint64_t start, end, ino, dev, offset;
+	char access[5];
+	const char *name;
+};
+
+static bool
+next_byte(struct reader *r, char *out)
+{
+	if (r->at == r->have) {
+		ssize_t n = read(r->fd, r->buffer, sizeof(r->buffer));
+
+		if (n <= 0)
+			return false;
+		r->at = 0;
+		r->have = (size_t)n;
+	}
+	*out = r->buffer[r->at++];
+	return true;
+}
+
+static bool
+next_line(struct reader *r)
+{
+	size_t size = 0;
+	char c;
+
+	while (next_byte(r, &c)) {
+		if (c == '\n') {
+			r->line[size] = '\0';
+			return true;
+		}
+		if (size < LINE - 1)
+			r->line[size++] = c;
+	}
+	return false;
+}
+
+static bool
+parse(const char *line, struct mapped *m)
+{
+	unsigned long start, end, offset, ino;
+	unsigned int major_, minor_;
+	int name = 0;
+
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end,
+		   m->access, &offset, &major_, &minor_, &ino, &name) != 7)
+		return false;
+	m->start = start;
+	m->end = end;
+	m->offset = offset;
+	m->dev = makedev(major_, minor_);
+	m->ino = ino;
+	m->name = line + name;
+	return true;
+}
+
+/* The next mapping that has pages in [start, end). */
+static bool
+next_mapped(struct reader *r, uint64_t start, uint64_t end, struct mapped *m)
+{
+	while (next_line(r))
+		if (parse(r->line, m) && m->start < end && m->end > start)
+			return true;
+	return false;
+}
+
+static int
+open_proc(struct reader *r, const char *path)
+{
+	r->at = r->have = 0;
+	r->fd = open(path, O_RDONLY | O_CLOEXEC);
+	return r->fd < 0 ? err_origin(-errno) : 0;
+}
+
+/* A number of /proc/self/status; 0 too if it is not there. */
+static unsigned long
+status_of(const char *what)
+{
+	size_t size = strlen(what);
+	unsigned long value = 0;
+	struct reader r;
+
+	if (open_proc(&r, "/proc/self/status") < 0)
+		return 0;
+	while (next_line(&r))
+		if (!strncmp(r.line, what, size) && r.line[size] == ':')
+			value = strtoul(r.line + size + 1, NULL, 10);
+	close(r.fd);
+	return value;
+}
+
+static bool
+is_plain(const struct mapped *m)
+{
+	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+
+	if (strcmp(m->access, "rw-p") || m->ino ||
+	    (here >= m->start && here < m->end))
+		return false;
+	/* Named by a program, or the heap; not [stack] and its like. */
+	return !*m->name || !strcmp(m->name, "[heap]") ||
+	       !strncmp(m->name, "[anon:", 6);
+}
+
+static int
+check_kind(const struct shim_pages *pages)
+{
+	uint64_t at = pages->start, end = pages->start + pages->size;
+	struct mapped m;
+	struct reader r;
+	int result = open_proc(&r, "/proc/self/maps");
+
+	if (result < 0)
+		return err_trace(result);
+	while (at < end && next_mapped(&r, at, end, &m)) {
+		if (m.start > at || !is_plain(&m))
+			break;
+		at = m.end;
+	}
+	close(r.fd);
+	return at < end ? PAGES_E_KIND : 0;
+}
+
+/* Is a part of them locked? Asked only of programs that lock something, as
+ * the answer costs a walk through all of their memory. */
+static bool
+are_locked(const struct shim_pages *pages)
+{
+	uint64_t end = pages->start + pages->size;
+	bool inside = false, locked = false;
+	struct mapped m;
+	struct reader r;
+
+	if (!status_of("VmLck") || open_proc(&r, "/proc/self/smaps") < 0)
+		return false;
+	while (next_line(&r)) {
+		if (parse(r.line, &m))
+			inside = m.start < end && m.end > pages->start;
+		else if (inside && !strncmp(r.line, "VmFlags:", 8))
+			locked |= strstr(r.line, " lo") != NULL;
+	}
+	close(r.fd);
+	return locked;
+}
+
+static bool
+is_alone(void)
+{
+	return status_of("Threads") == 1 + shim_crew_count();
+}
+
+int
+shim_pages_check(uint64_t start, uint64_t size, struct shim_pages *out_pages)
+{
+	uint64_t first = start / PAGES_SIZE * PAGES_SIZE;
+	uint64_t end = (start + size + PAGES_SIZE - 1) / PAGES_SIZE *
+		       PAGES_SIZE;
+	int r;
+
+	*out_pages = (struct shim_pages){
+		.start = first, .size = end - first, .file = { .fd = -1 },
+	};
+	r = check_kind(out_pages);
+	if (r)
+		return r;
+	if ((first != start || end != start + size) && !is_alone())
+		return PAGES_E_SHARED;
+	out_pages->locked = are_locked(out_pages);
+	return 0;
+}
+
+/* ---- exchanging --------------------------------------------------------- */
+
+/* What lies at `from` goes to `to` in one step, in place of what is there. */
+static int
+put(void *from, uint64_t to, uint64_t size)
+{
+	if (mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+		   (void *)(uintptr_t)to) == MAP_FAILED) {
+		int r = -errno;
+
+		munmap(from, size);
+		return err_origin(r);
+	}
+	return 0;
+}
+
+static int
+share_piece(const struct shim_pages *pages, uint64_t at, uint64_t size)
+{
+	int locked = pages->locked ? MAP_LOCKED : 0;
+	void *file = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | locked, pages->file.fd, (off_t)at);
+
+	if (file == MAP_FAILED)
+		return err_origin(-errno);
+	memcpy(pages->mirror + at,
+	       (const void *)(uintptr_t)(pages->start + at), size);
+	return put(file, pages->start + at, size);
+}
+
+static int
+own_piece(const struct shim_pages *pages, uint64_t at, uint64_t size)
+{
+	int locked = pages->locked ? MAP_LOCKED : 0;
+	void *own = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | locked, -1, 0);
+
+	if (own == MAP_FAILED)
+		return err_origin(-errno);
+	memcpy(own, pages->mirror + at, size);
+	return put(own, pages->start + at, size);
+}
+
+static uint64_t
+piece_at(uint64_t at, uint64_t end)
+{
+	return end - at < PIECE ? end - at : PIECE;
+}
+
+/* Walk through those pages that still are the file's. */
+static int
+each_of_file(const struct shim_pages *pages,
+	     int (*take)(const struct shim_pages *pages, uint64_t at,
+			 uint64_t size))
+{
+	uint64_t end = pages->start + pages->size, at = pages->start;
+	int result = 0;
+
+	while (at < end) {
+		struct mapped m;
+		struct reader r;
+		bool found;
+
+		/* Read anew each time: what take() does changes the list. */
+		result = open_proc(&r, "/proc/self/maps");
+		if (result < 0)
+			return err_trace(result);
+		do
+			found = next_mapped(&r, at, end, &m);
+		while (found && (m.ino != pages->file.ino || m.dev != pages->file.dev));
+		close(r.fd);
+		if (!found)
+			return 0;
+		if (at < m.start)
+			at = m.start;
+		while (at < m.end && at < end) {
+			uint64_t size = piece_at(at, m.end < end ? m.end : end);
+			/* The program may have moved them. */
+			uint64_t offset = m.offset + (at - m.start);
+
+			if (offset == at - pages->start)
+				result = take(pages, offset, size);
+			if (result < 0)
+				return result;
+			at += size;
+		}
+	}
+	return 0;
+}
+
+int
+shim_pages_share(const struct shim_pages *pages)
+{
+	int r = 0;
+
+	for (uint64_t at = 0, n; at < pages->size && !r; at += n) {
+		n = piece_at(at, pages->size);
+		r = share_piece(pages, at, n);
+	}
+	if (r < 0)
+		shim_pages_own(pages);
+	return r;
+}
+
+void
+shim_pages_own(const struct shim_pages *pages)
+{
+	/* Without memory for a piece it stays the file's, which nobody else
+	 * has any more: only a forked child would notice. */
+	each_of_file(pages, own_piece);
+}
+
+static int
+fork_piece(const struct shim_pages *pages, uint64_t at, uint64_t size)
+{
+	if (shim_fd_is_ours(&pages->file) &&
+	    mmap((void *)(uintptr_t)(pages->start + at), size,
+		 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, pages->file.fd,
+		 (off_t)at) != MAP_FAILED)
+		return 0;
+	/* The program has closed our descriptor. */
+	return own_piece(pages, at, size);
+}
+
+void
+shim_pages_forked(const struct shim_pages *pages)
+{
+	each_of_file(pages, fork_piece);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/pages.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/err.h"
+#include "proto/shmem.h"
+#include "tests/unit/suite.h"
+
+/* More than one piece, and no multiple of one. */
+#define SIZE ((UINT64_C(5) << 19) + 3 * PAGES_SIZE)
+
+/* ThreadSanitizer has a thread of its own in each process. */
+#ifdef __SANITIZE_THREAD__
+#define ALONE PAGES_E_SHARED
+#else
+#define ALONE 0
+#endif
+
+static struct shim_pages pages;
+
+static uint8_t *
+map(uint64_t size, int access, int flags)
+{
+	uint8_t *p = mmap(NULL, size, access, flags, -1, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return p;
+}
+
+static uint8_t *
+plain(uint64_t size)
+{
+	return map(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+static uint8_t
+pattern(uint64_t i)
+{
+	return (uint8_t)(i * 7 + (i >> 12));
+}
+
+static void
+fill(uint8_t *p, uint64_t size)
+{
+	for (uint64_t i = 0; i < size; i++)
+		p[i] = pattern(i);
+}
+
+static bool
+is_filled(const uint8_t *p, uint64_t from, uint64_t to)
+{
+	for (uint64_t i = from; i < to; i++)
+		if (p[i] != pattern(i))
+			return false;
+	return true;
+}
+
+static int
+check(const void *p, uint64_t size)
+{
+	return shim_pages_check((uintptr_t)p, size, &pages);
+}
+
+/* Exchange the pages, with a file as the broker makes them. */
+static void
+share(uint8_t *p, uint64_t size)
+{
+	int fd;
+
+	ck_assert_int_eq(check(p, size), 0);
+	fd = shmem_create("pages", pages.size);
+	ck_assert_int_ge(fd, 0);
+	pages.mirror = shmem_map(fd, pages.size);
+	ck_assert_ptr_nonnull(pages.mirror);
+	ck_assert_int_eq(shim_fd_init(&pages.file, fd), 0);
+	ck_assert_int_eq(shim_pages_share(&pages), 0);
+}
+
+static void
+release(void)
+{
+	munmap(pages.mirror, pages.size);
+	close(pages.file.fd);
+}
+
+static bool
+is_locked(const void *p)
+{
+	char line[256];
+	FILE *f = fopen("/proc/self/smaps", "re");
+	bool inside = false, locked = false;
+	unsigned long start, end;
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			inside = (unsigned long)p >= start &&
+				 (unsigned long)p < end;
+		else if (inside && !strncmp(line, "VmFlags:", 8))
+			locked = strstr(line, " lo") != NULL;
+	}
+	fclose(f);
+	return locked;
+}
+
+START_TEST(pages_hold_the_same_before_between_and_after)
+{
+	uint8_t *p = plain(SIZE);
+
+	fill(p, SIZE);
+	share(p, SIZE);
+	ck_assert(is_filled(p, 0, SIZE));
+	ck_assert(is_filled(pages.mirror, 0, SIZE));
+	pages.mirror[SIZE - 1] = 1;
+	ck_assert_uint_eq(p[SIZE - 1], 1);
+	p[0] = 99;
+	ck_assert_uint_eq(pages.mirror[0], 99);
+	shim_pages_own(&pages);
+	ck_assert_uint_eq(p[0], 99);
+	ck_assert_uint_eq(p[SIZE - 1], 1);
+	ck_assert(is_filled(p, 1, SIZE - 1));
+	pages.mirror[5] = 44;
+	ck_assert_uint_eq(p[5], pattern(5));
+	ck_assert_int_eq(check(p, SIZE), 0);
+	release();
+}
+END_TEST
+
+START_TEST(pages_of_other_kinds_are_refused)
+{
+	uint8_t *p = plain(4 * PAGES_SIZE), here[2 * PAGES_SIZE] = {0};
+	uint8_t *shared = map(PAGES_SIZE, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS);
+	uint8_t *constant = map(PAGES_SIZE, PROT_READ,
+				MAP_PRIVATE | MAP_ANONYMOUS);
+	static const char text[] = "of a file";
+
+	ck_assert_int_eq(check(here, sizeof(here)), PAGES_E_KIND);
+	ck_assert_int_eq(check(shared, PAGES_SIZE), PAGES_E_KIND);
+	ck_assert_int_eq(check(constant, PAGES_SIZE), PAGES_E_KIND);
+	ck_assert_int_eq(check(text, sizeof(text)), PAGES_E_KIND);
+	ck_assert_int_eq(check(p, 4 * PAGES_SIZE), 0);
+	munmap(p + PAGES_SIZE, PAGES_SIZE);
+	ck_assert_int_eq(check(p, 4 * PAGES_SIZE), PAGES_E_KIND);
+	ck_assert_int_eq(check(p + 2 * PAGES_SIZE, 2 * PAGES_SIZE), 0);
+	ck_assert_int_eq(check(p, 1), ALONE);
+	ck_assert_int_eq(check(p, PAGES_SIZE + 1), PAGES_E_KIND);
+	share(p, PAGES_SIZE);
+	ck_assert_int_eq(check(p, 1), PAGES_E_KIND);
+	shim_pages_own(&pages);
+	release();
+}
+END_TEST
+
+static void *
+stack_of_a_thread(void *arg)
+{
+	uint8_t here[2 * PAGES_SIZE] = {0};
+
+	(void)arg;
+	ck_assert_int_eq(check(here, sizeof(here)), PAGES_E_KIND);
+	return NULL;
+}
+
+START_TEST(pages_of_the_callers_own_stack_are_refused)
+{
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, stack_of_a_thread,
+					NULL), 0);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+static void *
+wait_for(void *barrier)
+{
+	pthread_barrier_wait(barrier);
+	return NULL;
+}
+
+START_TEST(pages_with_other_data_need_a_single_thread)
+{
+	uint8_t *p = plain(4 * PAGES_SIZE);
+	pthread_barrier_t barrier;
+	pthread_t thread;
+
+	ck_assert_int_eq(check(p + 5, PAGES_SIZE), ALONE);
+	ck_assert_uint_eq(pages.start, (uintptr_t)p);
+	ck_assert_uint_eq(pages.size, 2 * PAGES_SIZE);
+	pthread_barrier_init(&barrier, NULL, 2);
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for, &barrier), 0);
+	ck_assert_int_eq(check(p + 5, PAGES_SIZE), PAGES_E_SHARED);
+	ck_assert_int_eq(check(p, 5), PAGES_E_SHARED);
+	ck_assert_int_eq(check(p, 2 * PAGES_SIZE), 0);
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+START_TEST(pages_that_mean_something_else_by_now_are_left_alone)
+{
+	uint8_t *p = plain(SIZE);
+
+	fill(p, SIZE);
+	share(p, SIZE);
+	ck_assert_ptr_eq(mmap(p + PAGES_SIZE, PAGES_SIZE,
+			      PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 p + PAGES_SIZE);
+	munmap(p + SIZE - PAGES_SIZE, PAGES_SIZE);
+	memset(p + PAGES_SIZE, 3, PAGES_SIZE);
+	shim_pages_own(&pages);
+	ck_assert(is_filled(p, 0, PAGES_SIZE));
+	ck_assert_uint_eq(p[PAGES_SIZE], 3);
+	ck_assert_uint_eq(p[2 * PAGES_SIZE - 1], 3);
+	ck_assert(is_filled(p, 2 * PAGES_SIZE, SIZE - PAGES_SIZE));
+	ck_assert_int_eq(check(p, SIZE - PAGES_SIZE), 0);
+	ck_assert_int_eq(check(p, SIZE), PAGES_E_KIND);
+	release();
+}
+END_TEST
+
+static void
+in_child(uint8_t *p, bool close_first)
+{
+	int status = 1;
+	pid_t child = fork();
+
+	if (!child) {
+		if (close_first)
+			close(pages.file.fd);
+		shim_pages_forked(&pages);
+		if (!is_filled(p, 0, SIZE))
+			_exit(2);
+		memset(p, 1, SIZE);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert(is_filled(p, 0, SIZE));
+}
+
+START_TEST(pages_of_a_child_are_its_own)
+{
+	uint8_t *p = plain(SIZE);
+
+	fill(p, SIZE);
+	share(p, SIZE);
+	in_child(p, false);
+	in_child(p, true);
+	release();
+}
+END_TEST
+
+START_TEST(pages_that_were_locked_stay_locked)
+{
+	uint8_t *p = plain(4 * PAGES_SIZE);
+
+	/* Sanitizers let mlock() do nothing. */
+	ck_assert_int_eq(syscall(SYS_mlock, p, 2 * PAGES_SIZE), 0);
+	share(p, 2 * PAGES_SIZE);
+	ck_assert(is_locked(p));
+	shim_pages_own(&pages);
+	ck_assert(is_locked(p));
+	release();
+	share(p + 2 * PAGES_SIZE, 2 * PAGES_SIZE);
+	ck_assert(!is_locked(p + 2 * PAGES_SIZE));
+	shim_pages_own(&pages);
+	release();
+}
+END_TEST
+
+SUITE("pages",
+	pages_hold_the_same_before_between_and_after,
+	pages_of_other_kinds_are_refused,
+	pages_of_the_callers_own_stack_are_refused,
+	pages_with_other_data_need_a_single_thread,
+	pages_that_mean_something_else_by_now_are_left_alone,
+	pages_of_a_child_are_its_own,
+	pages_that_were_locked_stay_locked)

@@ -388,3 +388,56 @@ shim_cuMipmappedArrayGetLevel(CUarray *pLevelArray,
 		*pLevelArray = (CUarray)(uintptr_t)found->object.handle;
 	return r;
 }
+
+/* ---- what only special arrays have, and none here is one ---- */
+
+/* CUDA_ERROR_INVALID_VALUE is what the driver says of a plain array. */
+static CUresult
+nothing_of(const void *out, const struct shim_array *array)
+{
+	return array || !out ? CUDA_ERROR_INVALID_VALUE :
+			       CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult
+shim_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties,
+				CUarray array)
+{
+	return nothing_of(sparseProperties, shim_array_get(array));
+}
+
+CUresult
+shim_cuMipmappedArrayGetSparseProperties(
+		CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties,
+		CUmipmappedArray mipmap)
+{
+	return nothing_of(sparseProperties, shim_mipmap_get(mipmap));
+}
+
+/* Of arrays whose memory is mapped later. */
+CUresult
+shim_cuArrayGetMemoryRequirements(
+		CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
+		CUarray array, CUdevice device)
+{
+	(void)device;
+	return nothing_of(memoryRequirements, shim_array_get(array));
+}
+
+CUresult
+shim_cuMipmappedArrayGetMemoryRequirements(
+		CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
+		CUmipmappedArray mipmap, CUdevice device)
+{
+	(void)device;
+	return nothing_of(memoryRequirements, shim_mipmap_get(mipmap));
+}
+
+/* Of video formats. */
+CUresult
+shim_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray,
+		     unsigned int planeIdx)
+{
+	(void)planeIdx;
+	return nothing_of(pPlaneArray, shim_array_get(hArray));
+}

@@ -326,6 +326,37 @@ shim_cuCtxDestroy_v2(CUcontext ctx)
 }
 
 CUresult
+shim_cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	struct shim_context *ctx;
+	CUresult r = shim_ctx_current(&ctx);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (pctx == NULL || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	atomic_fetch_add(&ctx->attached, 1);
+	*pctx = (CUcontext)(uintptr_t)ctx->handle;
+	return CUDA_SUCCESS;
+}
+
+CUresult
+shim_cuCtxDetach(CUcontext ctx)
+{
+	struct shim_context *context = shim_ctx_get(ctx);
+	unsigned int attached;
+
+	if (context == NULL || context != shim_current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	attached = atomic_load(&context->attached);
+	while (attached)
+		if (atomic_compare_exchange_weak(&context->attached, &attached,
+						 attached - 1))
+			return CUDA_SUCCESS;
+	return shim_cuCtxDestroy_v2(ctx);
+}
+
+CUresult
 shim_cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	struct shim_context *context = shim_ctx_get(ctx);

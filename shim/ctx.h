@@ -41,6 +41,7 @@ struct shim_context {
 
 	struct shim_object object;  /* in the handle table; its ctx is us */
 	_Atomic bool ended;         /* not primary: cuCtxDestroy was called */
+	_Atomic unsigned int attached; /* cuCtxAttach without cuCtxDetach */
 	unsigned int retained;      /* primary: guarded by primary.c's lock */
 	unsigned int version;       /* cuCtxGetApiVersion */
 	_Atomic(CUfunc_cache) cache;

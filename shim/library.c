@@ -498,3 +498,14 @@ shim_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 	return r != CUDA_SUCCESS ? r :
 	       shim_module_global(module, name, dptr, bytes);
 }
+
+/* An image with managed variables does not load (shim/image.c). */
+CUresult
+shim_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+			 const char *name)
+{
+	if (name == NULL || (dptr == NULL && bytes == NULL))
+		return CUDA_ERROR_INVALID_VALUE;
+	return shim_library_get(library) == NULL ? CUDA_ERROR_INVALID_HANDLE :
+						   CUDA_ERROR_NOT_FOUND;
+}

@@ -6,6 +6,7 @@
 
 #include "api_ids.h"
 #include "shim_impl.h"
+#include "shim/advice.h"
 #include "shim/capture.h"
 #include "shim/array.h"
 #include "shim/chan.h"
@@ -54,6 +55,8 @@ give_back(const struct shim_range *range)
 
 	if (range->pool)
 		shim_mempool_freed(range->pool, range->size);
+	if (range->kind == RANGE_MANAGED)
+		shim_advice_forget(range->start, range->size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	/* Somebody has it open. */

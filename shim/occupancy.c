@@ -245,26 +245,46 @@ shim_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize,
 	return CUDA_SUCCESS;
 }
 
-CUresult
-shim_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
-				  const CUlaunchConfig *config)
+typedef CUresult clusters_call(struct shim_chan *chan, uint64_t function,
+			       const void *head, size_t head_size,
+			       const void *attrs, size_t attrs_size,
+			       int32_t *value);
+
+static CUresult
+ask_clusters(clusters_call *call, int *out, CUfunction func,
+	     const CUlaunchConfig *config)
 {
 	struct shim_launch launch;
-	int32_t clusters;
+	int32_t value;
 	CUresult r;
 
-	if (numClusters == NULL || config == NULL)
+	if (out == NULL || config == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = shim_function_find(func, &launch.function);
 	if (r == CUDA_SUCCESS)
 		r = shim_launch_config(&launch, config);
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = call_mpsOccupancyClusters(launch.function->module->chan,
-		launch.function->object.handle, &launch.head,
-		sizeof(launch.head), launch.attrs,
-		launch.head.nattrs * sizeof(launch.attrs[0]), &clusters);
+	r = call(launch.function->module->chan, launch.function->object.handle,
+		 &launch.head, sizeof(launch.head), launch.attrs,
+		 launch.head.nattrs * sizeof(launch.attrs[0]), &value);
 	if (r == CUDA_SUCCESS)
-		*numClusters = clusters;
+		*out = value;
 	return r;
+}
+
+CUresult
+shim_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
+				  const CUlaunchConfig *config)
+{
+	return ask_clusters(call_mpsOccupancyClusters, numClusters, func,
+			    config);
+}
+
+CUresult
+shim_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
+					const CUlaunchConfig *config)
+{
+	return ask_clusters(call_mpsOccupancyClusterSize, clusterSize, func,
+			    config);
 }

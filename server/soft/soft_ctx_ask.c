@@ -275,3 +275,12 @@ cuCtxGetStreamPriorityRange(int *least, int *greatest)
 		*greatest = -5;   /* an H200 has six levels */
 	return CUDA_SUCCESS;
 }
+
+/* There is no cache in which lines could persist. */
+CUresult
+cuCtxResetPersistingL2Cache(void)
+{
+	struct soft_ctx *ctx;
+
+	return soft_enter_ctx(&ctx);
+}

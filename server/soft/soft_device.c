@@ -345,6 +345,43 @@ cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format,
 	return CUDA_SUCCESS;
 }
 
+/* The device's memory is the host's, and its atomics are the processor's. */
+CUresult
+cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
+				  const CUatomicOperation *operations,
+				  unsigned int count, CUdevice dev)
+{
+	const unsigned int words = CU_ATOMIC_CAPABILITY_SCALAR_32 |
+				   CU_ATOMIC_CAPABILITY_SCALAR_64 |
+				   CU_ATOMIC_CAPABILITY_REDUCTION;
+	const unsigned int whole = words | CU_ATOMIC_CAPABILITY_SIGNED |
+				   CU_ATOMIC_CAPABILITY_UNSIGNED;
+	struct soft_device *device;
+	CUresult res = device_from(dev, &device);
+
+	if (res)
+		return res;
+	if (!capabilities || !operations || !count)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count; i++) {
+		if ((unsigned int)operations[i] >= CU_ATOMIC_OPERATION_MAX)
+			return CUDA_ERROR_INVALID_VALUE;
+		switch ((int)operations[i]) {
+		case CU_ATOMIC_OPERATION_FLOAT_ADD:
+			capabilities[i] = words;
+			break;
+		case CU_ATOMIC_OPERATION_FLOAT_MIN:
+		case CU_ATOMIC_OPERATION_FLOAT_MAX:
+			/* PTX has none. */
+			capabilities[i] = 0;
+			break;
+		default:
+			capabilities[i] = whole;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
 CUresult
 cuDeviceGetExecAffinitySupport(int *value, CUexecAffinityType type,
 			       CUdevice dev)

@@ -44,29 +44,53 @@ wkr_mpsOccupancyShared(struct wkr_call *call, uint64_t function, int32_t blocks,
 	return r;
 }
 
+typedef CUresult (*clusters_call)(int *value, CUfunction function,
+				  const CUlaunchConfig *config);
+
+static CUresult
+ask_clusters(struct wkr_call *call, clusters_call ask, uint64_t function,
+	     struct wkr_launch *launch, int32_t *out)
+{
+	struct wkr_function *f = wkr_function_ref(call->client, function);
+	int value = 0;
+	CUresult r;
+
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = wkr_function_want(f);
+	if (r == CUDA_SUCCESS)
+		r = wkr_ok(ask(&value, f->native, &launch->config));
+	if (out)
+		*out = value;
+	wkr_module_unref(f->module);
+	return r;
+}
+
 CUresult
 wkr_mpsOccupancyClusters(struct wkr_call *call, uint64_t function,
 			 const void *head, size_t head_size, const void *attrs,
 			 size_t attrs_size, int32_t *clusters)
 {
-	struct wkr_function *f;
 	struct wkr_launch launch;
-	int count = 0;
-	CUresult r;
+	CUresult r = wkr_launch_config(call, head, head_size, attrs, attrs_size,
+				       &launch);
 
-	r = wkr_launch_config(call, head, head_size, attrs, attrs_size,
-			      &launch);
-	if (r != CUDA_SUCCESS)
-		return r;
-	f = wkr_function_ref(call->client, function);
-	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_function_want(f);
-	if (r == CUDA_SUCCESS)
-		r = wkr_ok(wkr.drv.cuOccupancyMaxActiveClusters(&count, f->native,
-							&launch.config));
-	if (clusters)
-		*clusters = count;
-	wkr_module_unref(f->module);
-	return r;
+	return r != CUDA_SUCCESS ? r :
+	       ask_clusters(call, wkr.drv.cuOccupancyMaxActiveClusters,
+			    function, &launch, clusters);
+}
+
+CUresult
+wkr_mpsOccupancyClusterSize(struct wkr_call *call, uint64_t function,
+			    const void *head, size_t head_size,
+			    const void *attrs, size_t attrs_size,
+			    int32_t *blocks)
+{
+	struct wkr_launch launch;
+	CUresult r = wkr_launch_config(call, head, head_size, attrs, attrs_size,
+				       &launch);
+
+	return r != CUDA_SUCCESS ? r :
+	       ask_clusters(call, wkr.drv.cuOccupancyMaxPotentialClusterSize,
+			    function, &launch, blocks);
 }

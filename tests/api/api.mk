@@ -8,7 +8,8 @@ API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries regist
 API_FACTS := $(addprefix $(T)/,batches copies graphs_if graphs_moved ipc ipc_tokens linker \
 	mapped memory_host memory_pool memory_vmm pageable queries tensor textures)
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
-	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt
+	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt \
+	$(T)/managed_rt
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
 CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh cudart.sh graphs.sh guest.sh ipc.sh shared.sh \
 	libraries.sh memory.sh)
@@ -51,7 +52,7 @@ $(T)/vecadd-rdc: examples/vecadd.cu
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) -rdc=true -o $@ $<
 
-$(T)/graphs_rt: tests/api/graphs_rt.cu
+$(T)/graphs_rt $(T)/managed_rt: $(T)/%: tests/api/%.cu
 	$(call say,NVCC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) -gencode arch=compute_75,code=compute_75 -o $@ $<

@@ -86,6 +86,9 @@ for program in $programs; do
 	row "$program on the driver itself" on_driver "$program"
 	row "$program prints the same on both" alike "$program"
 done
+if [ -x "$T/managed_rt" ]; then
+	row "managed memory by the runtime" "$mpsrun" "$T/managed_rt"
+fi
 helped() {
 	"$mpsrun" "$T/pageable" 2>&1 >"$work/helped" | grep '^3 helpers$'
 }

@@ -126,6 +126,7 @@ shim_function_end(struct shim_function *function)
 					       &expected, NULL);
 	free(function->name);
 	free(function->info);
+	free(function->setup);
 	shim_pool_give(&pool, function);
 }
 

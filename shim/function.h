@@ -17,6 +17,7 @@
 struct shim_context;
 struct shim_kernel;
 struct shim_module;
+struct shim_setup;
 
 /*
  * Attributes that a client may set. They are this client's alone: the
@@ -55,6 +56,7 @@ struct shim_function {
 	struct shim_function *next;   /* in its module's bucket */
 	struct shim_occupancy occupancy[FUNCTION_OCCUPANCIES];
 	unsigned int next_occupancy;  /* both under occupancy.c's lock */
+	struct shim_setup *setup;     /* launch_set.c's; owned */
 	void *next_free;              /* pool's */
 };
 

@@ -5,7 +5,7 @@
 
 API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries register \
 	threads)
-API_FACTS := $(addprefix $(T)/,batches copies graphs_if graphs_moved ipc ipc_tokens linker \
+API_FACTS := $(addprefix $(T)/,batches copies graphs_if graphs_moved ipc ipc_tokens launch_set linker \
 	mapped memory_host memory_pool memory_vmm pageable queries tensor textures)
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt \

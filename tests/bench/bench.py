@@ -13,6 +13,8 @@ KINDS    of resnet, bert, tiny, mix (the first two in turn) and step (a C
 SECONDS  that tenants are measured (4)
 RESULTS  folder for bench.csv, bench.svg and bench.txt (build/bench)
 DRIVER   cuda or soft; by default cuda where there is a GPU
+ONLY     parts of micro: start; launch, local, wait, event, alloc, copy, load;
+         empty, spin
 LIMIT    seconds after which what is left is left out (75 for micro, 540 for
          small)
 
@@ -41,6 +43,8 @@ BUILD = pathlib.Path(os.environ.get("MPSSHIM_BUILD",
 PROGRAMS = BUILD / "tests" / "bench"
 COMMAND_LIMIT_S = 60
 SETS = ("micro", "tenants", "memory", "small", "full")
+CALLS = ("launch", "local", "wait", "event", "alloc", "copy", "load")
+KERNELS = ("empty", "spin")
 # More clients than NVIDIA MPS takes.
 MPS_CLIENTS = 48
 
@@ -57,6 +61,11 @@ class Bench:
         self.set = setting("SET", "small" if self.on_gpu else "micro")
         if self.set not in SETS:
             sys.exit("SET=%s: not one of %s" % (self.set, " ".join(SETS)))
+        self.only = setting("ONLY", "").split()
+        for part in self.only:
+            if part not in ("start", *CALLS, *KERNELS):
+                sys.exit("ONLY: %s: not one of start %s" % (
+                    part, " ".join(CALLS + KERNELS)))
         self.seconds = float(setting("SECONDS", "4"))
         self.results = pathlib.Path(setting("RESULTS", BUILD / "bench"))
         limit = float(setting("LIMIT", {"micro": 75, "small": 540}.get(
@@ -129,24 +138,35 @@ class Bench:
 
     # ---- sets ---------------------------------------------------------------
 
+    def chosen(self, parts):
+        return [p for p in parts if not self.only or p in self.only]
+
+    def starts(self, mode):
+        with self.phase("start, %s" % mode.name):
+            for _ in range(3):
+                with self.running(mode):
+                    self.run(mode, 1, "start", 2)
+
     def micro(self, mode_list):
         soft = not self.on_gpu
         times = ["-r", 3, "-t", 50 if soft else 300]
+        # The software device is for trying it out.
+        rounds = (["-r", 3, "-s", 50, "-m", 1] if soft else
+                  ["-m", 1024] if self.set == "full" else [])
+        calls, kernels = self.chosen(CALLS), self.chosen(KERNELS)
         for mode in mode_list:
-            with self.phase("start, %s" % mode.name):
-                for _ in range(3):
-                    with self.running(mode):
-                        self.run(mode, 1, "start", 2)
+            if self.chosen(["start"]):
+                self.starts(mode)
+            if not calls and not kernels:
+                continue
             with self.running(mode):
-                with self.phase("calls, %s" % mode.name):
-                    # The software device is for trying it out.
-                    self.run(mode, 1, "micro", *(
-                        ["-r", 3, "-s", 50, "-m", 1] if soft else
-                        ["-m", 1024] if self.set == "full" else []))
-                with self.phase("kernels, %s" % mode.name):
-                    for n in (1, 2) if soft else (1, 8):
-                        self.run(mode, n, "clients", *times, n, "empty",
-                                 "spin")
+                if calls:
+                    with self.phase("calls, %s" % mode.name):
+                        self.run(mode, 1, "micro", *rounds, *calls)
+                if kernels:
+                    with self.phase("kernels, %s" % mode.name):
+                        for n in (1, 2) if soft else (1, 8):
+                            self.run(mode, n, "clients", *times, n, *kernels)
 
     def c_tenants(self, mode_list, count):
         """A C program of many small kernels."""
@@ -248,7 +268,7 @@ class Bench:
 
     def main(self):
         names = ("SET", "MODES", "TENANTS", "KINDS", "SECONDS", "DRIVER",
-                 "LIMIT", "MPSSHIM_PERF", "MPSSHIM_LANES")
+                 "ONLY", "LIMIT", "MPSSHIM_PERF", "MPSSHIM_LANES")
         given = ["%s=%s" % (n, shlex.quote(os.environ[n])) for n in names
                  if os.environ.get(n)]
         device = "%s, %d cores" % (self.device(), os.cpu_count())

@@ -27,9 +27,12 @@ struct shim_proc_version {
 	uint16_t legacy, per_thread;
 };
 
-extern const unsigned int shim_proc_count;
+/* Numbers of names, from 1 on, at the hashes of these or behind: see
+ * find_name(). shim_proc_mask is their count less 1. */
+extern const uint16_t shim_proc_slots[];
+extern const unsigned int shim_proc_mask;
 extern const char shim_proc_text[];
-extern const struct shim_proc_name shim_proc_names[];   /* sorted */
+extern const struct shim_proc_name shim_proc_names[];
 extern const struct shim_proc_version shim_proc_versions[];
 extern void (*const shim_proc_functions[])(void);
 

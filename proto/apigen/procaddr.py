@@ -100,6 +100,30 @@ def merged(legacy, per_thread):
     return [(v, at(legacy, v), at(per_thread, v)) for v in versions]
 
 
+def name_hash(name):
+    """As shim/procaddr.c does it, of four bytes at three places."""
+    def word(at):
+        return int.from_bytes((name.encode() + b"\0")[at:at + 4], "little")
+    mixed = (word(2) * 0x9e3779b1 ^ word(len(name) // 2) * 0x85ebca77 ^
+             word(len(name) - 4) * 0xc2b2ae3d) + len(name)
+    return (mixed & 0xffffffff) * 0x27d4eb2f >> 16
+
+
+def hash_slots(names):
+    """Numbers of names from 1 on at their hashes, or at the next free slot
+    behind; at least half of the slots are 0, where a search ends."""
+    size = 16
+    while size < 2 * len(names):
+        size *= 2
+    slots = [0] * size
+    for number, name in enumerate(names, 1):
+        at = name_hash(name) % size
+        while slots[at]:
+            at = (at + 1) % size
+        slots[at] = number
+    return slots
+
+
 def shim_procaddr_c(rows, exports, path):
     """Names in one block of text and symbols by index: the fewer pointers,
     the less the dynamic linker has to do in every process."""
@@ -110,6 +134,10 @@ def shim_procaddr_c(rows, exports, path):
     index = {s: i for i, s in enumerate(symbols)}
     index[None] = "SHIM_PROC_NONE"
     names, versions, blob, offset = [], [], [], 0
+    short = [name for name in rows if len(name) < 6]
+    if short:
+        raise ApiError(path, 1, f"{short[0]} is too short a name")
+    slots = hash_slots(sorted(rows))
     for name, (legacy, per_thread) in sorted(rows.items()):
         steps = merged(legacy, per_thread)
         names.append(f"\t{{ {offset}, {len(versions)}, {len(steps)} }}, "
@@ -123,7 +151,10 @@ def shim_procaddr_c(rows, exports, path):
 #define DECLARE(name) \\
 	__attribute__((visibility("hidden"))) void entry_##name(void);
 API_EXPORTS(DECLARE)""",
-                  f"const unsigned int shim_proc_count = {len(names)};",
+                  f"const unsigned int shim_proc_mask = {len(slots) - 1};",
+                  "const uint16_t shim_proc_slots[] = {\n" + "\n".join(
+                      "\t" + " ".join(f"{n}," for n in slots[i:i + 12])
+                      for i in range(0, len(slots), 12)) + "\n};",
                   # strcmp takes a slower way across the end of a page:
                   # where that is, is not to depend on other code.
                   "_Alignas(4096) const char shim_proc_text[] =\n"

@@ -38,7 +38,7 @@
 #define YIELD_EVERY 64u
 /* Naps while the GPU works: somebody waits for it, or nobody does. Half a nap
  * is what a wait takes too long: a nap is a part of the time waited so far. */
-#define NAP_PART 32u
+#define NAP_PART 128u
 #define NAP_PART_FEW_CORES 4u
 #define NAP_MIN_NS 20000u
 #define NAP_WAITED_NS 200000u

@@ -90,7 +90,11 @@ struct channel_page {
 	_Atomic uint64_t kept;              /* frames behind this seq are
 					     * still in the ring */
 	_Atomic uint64_t unordered_from;    /* byte count, as the ring's */
-	uint64_t zero;
+	_Atomic uint64_t unread;            /* not 0: what its kernels may
+					     * have printed comes with the
+					     * next answer; written before
+					     * `issued` says that one has
+					     * begun */
 	/* Written before dead, by worker or broker; a line for the user. */
 	char why[CHANNEL_WHY];
 	_Alignas(64) struct ring_words ordered;

@@ -326,6 +326,18 @@ is_synchronising(enum api_id id)
 }
 
 CUresult
+shim_chan_late(struct shim_chan *chan)
+{
+	_Atomic uint32_t *late = &chan->channel.page->late_error;
+
+	/* The worker sets it when it is 0, we clear it: once each. */
+	if (!atomic_load_explicit(late, memory_order_relaxed))
+		return CUDA_SUCCESS;
+	return (CUresult)atomic_exchange_explicit(late, 0,
+						  memory_order_acq_rel);
+}
+
+CUresult
 shim_chan_end(struct shim_chan *chan, enum api_id id, void *const argv[],
 	      struct shim_wait *wait)
 {
@@ -335,14 +347,8 @@ shim_chan_end(struct shim_chan *chan, enum api_id id, void *const argv[],
 	while (more.text_left && shim_chan_begin(chan, API_mpsFence, NULL,
 						 &more) == CUDA_SUCCESS)
 		take_reply(chan, API_mpsFence, NULL, &more);
-	/* The worker sets it when it is 0, we clear it: once each. */
-	if (r == CUDA_SUCCESS && is_synchronising(id) && atomic_load_explicit(
-			&chan->channel.page->late_error,
-			memory_order_relaxed))
-		r = (CUresult)atomic_exchange_explicit(
-			&chan->channel.page->late_error, 0,
-			memory_order_acq_rel);
-	return r;
+	return r == CUDA_SUCCESS && is_synchronising(id) ?
+	       shim_chan_late(chan) : r;
 }
 
 CUresult
@@ -417,6 +423,18 @@ shim_chan_retired(struct shim_chan *chan)
 {
 	return atomic_load_explicit(&chan->channel.page->retired,
 				    memory_order_acquire);
+}
+
+bool
+shim_chan_is_over(struct shim_chan *chan, uint64_t seq)
+{
+	/* Acquire (retired): whatever the frames did is seen, and that they
+	 * have text. */
+	return !(shim_process.perf & SHIM_NO_WORD) &&
+	       seq <= shim_chan_retired(chan) &&
+	       !atomic_load_explicit(&chan->channel.page->unread,
+				     memory_order_relaxed) &&
+	       shim_chan_sticky(chan) == CUDA_SUCCESS;
 }
 
 void

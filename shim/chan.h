@@ -67,6 +67,11 @@ CUresult shim_chan_end(struct shim_chan *chan, enum api_id id,
  * now has retired once shim_chan_retired() has reached it. */
 uint64_t shim_chan_seq(struct shim_chan *chan);
 uint64_t shim_chan_retired(struct shim_chan *chan);
+/* Is it over with everything up to that frame, so that a call which waits for
+ * it would bring nothing but a late error? */
+bool shim_chan_is_over(struct shim_chan *chan, uint64_t seq);
+/* What earlier work has done wrong, once: the answer of a call that waits. */
+CUresult shim_chan_late(struct shim_chan *chan);
 /* With no_ring, wait until the worker has taken everything posted so far. */
 void shim_chan_wait_issued(struct shim_chan *chan);
 /* Wait until everything posted so far has retired. */

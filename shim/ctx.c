@@ -493,7 +493,11 @@ shim_cuCtxSynchronize_v2(CUcontext ctx)
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_wait_context(context);
-	return r != CUDA_SUCCESS ? r :
+	if (r != CUDA_SUCCESS)
+		return r;
+	return shim_chan_is_over(context->chan,
+				 shim_chan_seq(context->chan)) ?
+	       shim_chan_late(context->chan) :
 	       call_mpsContextSync(context->chan, context->handle);
 }
 

@@ -249,6 +249,7 @@ CUresult
 shim_cuEventSynchronize(CUevent hEvent)
 {
 	struct shim_event *event = find(hEvent);
+	struct shim_chan *chan;
 	CUresult r;
 
 	if (event == NULL)
@@ -256,9 +257,13 @@ shim_cuEventSynchronize(CUevent hEvent)
 	r = shim_capture_ask_event(event, CUDA_ERROR_INVALID_VALUE);
 	if (r != CUDA_SUCCESS)
 		return r;
-	return event->recorded ?
-	       call_mpsEventSync(event->object.ctx->chan,
-				 event->object.handle) : CUDA_SUCCESS;
+	if (!event->recorded)
+		return CUDA_SUCCESS;
+	chan = event->object.ctx->chan;
+	return !is_interprocess(event) &&
+	       shim_chan_is_over(chan, event->frame) ?
+	       shim_chan_late(chan) :
+	       call_mpsEventSync(chan, event->object.handle);
 }
 
 CUresult

@@ -406,13 +406,17 @@ CUresult
 shim_cuStreamSynchronize(CUstream hStream)
 {
 	struct shim_stream *stream;
+	struct shim_chan *chan;
 	CUresult r = shim_stream_find(hStream, shim_current, &stream);
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_wait_stream(stream);
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_unsafe();
-	return r != CUDA_SUCCESS ? r :
-	       call_mpsStreamSync(stream->object.ctx->chan,
-				  stream->object.handle);
+	if (r != CUDA_SUCCESS)
+		return r;
+	chan = stream->object.ctx->chan;
+	return shim_chan_is_over(chan, shim_chan_seq(chan)) ?
+	       shim_chan_late(chan) :
+	       call_mpsStreamSync(chan, stream->object.handle);
 }

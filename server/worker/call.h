@@ -117,6 +117,9 @@ bool wkr_print_acquire(struct wkr_client *client, uint64_t seq,
 		       struct wkr_printer *printer);
 void wkr_print_release(struct wkr_client *client);
 void wkr_print_collect(struct wkr_client *client);
+/* Lane: an answer has taken text along: is it all? Then the client need not
+ * ask for any. */
+void wkr_print_told(struct wkr_client *client);
 /* At a fault: what nobody will collect goes to the broker. */
 void wkr_print_last(void);
 

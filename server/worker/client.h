@@ -102,6 +102,7 @@ struct wkr_client {
 	_Atomic uint64_t print_seq; /* of its last launch that could print */
 	_Atomic uint64_t print_read; /* up to there its text has been read */
 	uint64_t print_ended;	     /* print.c's */
+	bool unread;		     /* what page->unread says */
 
 	_Atomic uint64_t retired; /* private copy of page->retired */
 	_Atomic uint64_t unretired_launches;

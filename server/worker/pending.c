@@ -92,6 +92,7 @@ answer(struct wkr_client *client, const struct wkr_pending *p)
 		wkr_keep_taint(client);
 	wkr_print_collect(client);
 	wkr_reply(client, p->seq, p->slot, CUDA_SUCCESS, out, size, true);
+	wkr_print_told(client);
 }
 
 CUresult

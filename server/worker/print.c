@@ -173,6 +173,30 @@ note_launch(struct wkr_client *client, uint64_t seq)
 {
 	if (seq > atomic_load(&client->print_seq))
 		atomic_store(&client->print_seq, seq);
+	client->unread = true;
+	/* Seen by who sees that the launch has retired: the lane publishes
+	 * that later, with a release. */
+	atomic_store_explicit(&client->channel.page->unread, 1,
+			      memory_order_relaxed);
+}
+
+/* Whoever reads text for a client appends it before it counts as read: what
+ * is neither unread nor there will not come. */
+void
+wkr_print_told(struct wkr_client *client)
+{
+	size_t left;
+
+	if (!client->unread || has_unread(client))
+		return;
+	pthread_mutex_lock(&client->lock);
+	left = client->text_size;
+	pthread_mutex_unlock(&client->lock);
+	if (left)
+		return;
+	client->unread = false;
+	atomic_store_explicit(&client->channel.page->unread, 0,
+			      memory_order_relaxed);
 }
 
 bool

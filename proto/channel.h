@@ -43,8 +43,16 @@
 #define CHANNEL_NO_SLOT UINT32_MAX
 #define CHANNEL_WHY 192u
 #define CHANNEL_TEXT 3072u
-/* Pageable copies go through this much kept, registered memory. */
+/*
+ * Pageable copies go through this much kept, registered memory. Behind it is
+ * a line for each reply slot, where the GPU itself writes the number of an
+ * ordered frame whose reply would say nothing but that its stream has come so
+ * far. It is as good as the reply, which follows: until that is there, the
+ * slot has no new owner. Only clients read these lines.
+ */
 #define CHANNEL_STAGING (4u * 1024u * 1024u)
+#define CHANNEL_LINE 64u
+#define CHANNEL_STAGING_SIZE (CHANNEL_STAGING + CHANNEL_SLOTS * CHANNEL_LINE)
 
 /* One ring's words. tail: client; head, naps: worker. Free-running byte
  * counts; a record is a frame padded to 8 bytes. naps is read after every

@@ -26,7 +26,7 @@ struct setting {
 
 static const char *const perf_words[] = {
 	"no_ring", "no_post", "no_cache", "no_pin", "no_share", "no_word",
-	"no_swap", NULL,
+	"no_swap", "no_line", NULL,
 };
 static const char *const no_broker_words[] = {
 	"start", "native", "error", NULL,
@@ -143,7 +143,8 @@ is_log(const char *text)
 static const struct setting settings[] = {
 	{ "MPSSHIM_PERF", SETTINGS_SHIM | SETTINGS_BROKER, .words = perf_words,
 	  .list = true, .takes = "a list of no_ring, no_post, no_cache, "
-	  "no_pin, no_share, no_word, no_swap" },
+	  "no_pin, no_share, no_word, no_swap, "
+	  "no_line" },
 	{ "MPSSHIM_NO_BROKER", SETTINGS_SHIM, .words = no_broker_words,
 	  .takes = "start, native or error" },
 	{ "MPSSHIM_LOG", SETTINGS_SHIM | SETTINGS_BROKER, .good = is_log,

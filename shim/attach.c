@@ -35,14 +35,14 @@ map_memory(struct shim_chan *chan, const int *fds)
 
 	if (r < 0)
 		return err_trace(r);
-	if (shmem_size(fds[FD_STAGING]) != (long)CHANNEL_STAGING)
+	if (shmem_size(fds[FD_STAGING]) != (long)CHANNEL_STAGING_SIZE)
 		return err_origin(-EBADMSG);
-	chan->staging = shmem_map(fds[FD_STAGING], CHANNEL_STAGING);
+	chan->staging = shmem_map(fds[FD_STAGING], CHANNEL_STAGING_SIZE);
 	if (!chan->staging)
 		return err_origin(-errno);
 	if (madvise(chan->channel.map, chan->channel.map_size,
 		    MADV_DONTFORK) < 0 ||
-	    madvise(chan->staging, CHANNEL_STAGING, MADV_DONTFORK) < 0)
+	    madvise(chan->staging, CHANNEL_STAGING_SIZE, MADV_DONTFORK) < 0)
 		return err_origin(-errno);
 	r = shmem_populate(chan->channel.page, sizeof(*chan->channel.page));
 	if (!r)
@@ -52,7 +52,7 @@ map_memory(struct shim_chan *chan, const int *fds)
 	if (!r)
 		r = shmem_populate(chan->channel.slots,
 				   CHANNEL_SLOTS * CHANNEL_SLOT_SIZE);
-	return r ? r : shmem_populate(chan->staging, CHANNEL_STAGING);
+	return r ? r : shmem_populate(chan->staging, CHANNEL_STAGING_SIZE);
 }
 
 static void
@@ -78,7 +78,7 @@ shim_chan_close(struct shim_chan *chan)
 	sock_reader_fini(&chan->reader);
 	channel_unmap(&chan->channel);
 	if (chan->staging)
-		munmap(chan->staging, CHANNEL_STAGING);
+		munmap(chan->staging, CHANNEL_STAGING_SIZE);
 	err_closep(&chan->data.fd);
 	free(chan);
 }

@@ -182,24 +182,64 @@ send_call(struct shim_chan *chan, enum api_id id, uint32_t slot,
 		frame.reply = &chan->channel.slots[slot];
 	if (r == CUDA_SUCCESS)
 		r = send_frame(chan, &frame);
-	if (wait && !chan->no_ring)
+	if (wait && !chan->no_ring) {
 		wait->end = frame.end;
+		/* No other number stands in a line. */
+		wait->seq = frame.lane == LANE_ORDERED ? frame.sent_seq :
+							 UINT64_MAX;
+	}
 	return r;
+}
+
+static void
+give_slots(struct shim_chan *chan, uint64_t slots)
+{
+	atomic_fetch_or_explicit(&chan->free_slots, slots,
+				 memory_order_release);
+}
+
+/* Those whose replies have come can be taken again. */
+static void
+collect_slots(struct shim_chan *chan)
+{
+	uint64_t late, come = 0;
+
+	if (!atomic_load_explicit(&chan->late_slots, memory_order_relaxed))
+		return;
+	/* Acquire: pairs with leave_slot; what is taken out here nobody else
+	 * looks at. */
+	late = atomic_exchange_explicit(&chan->late_slots, 0,
+					memory_order_acquire);
+	for (uint64_t left = late; left; left &= left - 1) {
+		int slot = __builtin_ctzll(left);
+
+		if (atomic_load_explicit(&chan->channel.slots[slot].state,
+					 memory_order_acquire) == SLOT_DONE)
+			come |= UINT64_C(1) << slot;
+	}
+	if (late != come)
+		atomic_fetch_or_explicit(&chan->late_slots, late & ~come,
+					 memory_order_release);
+	if (come)
+		give_slots(chan, come);
 }
 
 static CUresult
 take_slot(struct shim_chan *chan, uint8_t *out_slot)
 {
 	struct shim_relax relax = {0};
-	uint64_t free_slots = atomic_load_explicit(&chan->free_slots,
-						   memory_order_relaxed);
+	uint64_t free_slots;
 
+	collect_slots(chan);
+	free_slots = atomic_load_explicit(&chan->free_slots,
+					  memory_order_relaxed);
 	for (;;) {
 		if (!free_slots) {
 			CUresult r = shim_relax(chan, &relax);
 
 			if (r != CUDA_SUCCESS)
 				return r;
+			collect_slots(chan);
 			free_slots = atomic_load_explicit(
 				&chan->free_slots, memory_order_relaxed);
 			continue;
@@ -218,8 +258,31 @@ take_slot(struct shim_chan *chan, uint8_t *out_slot)
 static void
 give_slot(struct shim_chan *chan, uint8_t slot)
 {
-	atomic_fetch_or_explicit(&chan->free_slots, UINT64_C(1) << slot,
+	give_slots(chan, UINT64_C(1) << slot);
+}
+
+/* Without its reply, which the worker has not written yet. */
+static void
+leave_slot(struct shim_chan *chan, uint8_t slot)
+{
+	atomic_fetch_or_explicit(&chan->late_slots, UINT64_C(1) << slot,
 				 memory_order_release);
+}
+
+/* Where the GPU may say that it is done (proto/channel.h). */
+static _Atomic uint64_t *
+line_of(struct shim_chan *chan, const struct shim_wait *wait)
+{
+	return (void *)(chan->staging + CHANNEL_STAGING +
+			wait->slot * CHANNEL_LINE);
+}
+
+/* Acquire: what the stream has written before is seen. */
+static bool
+line_says_done(struct shim_chan *chan, const struct shim_wait *wait)
+{
+	return atomic_load_explicit(line_of(chan, wait),
+				    memory_order_acquire) == wait->seq;
 }
 
 CUresult
@@ -262,7 +325,7 @@ send_again(struct shim_chan *chan, enum api_id id, void *const argv[],
 	return send_call(chan, id, wait->slot, argv, wait);
 }
 
-/* Until the worker has written the slot. */
+/* Until the worker has written the slot, or the GPU the line. */
 static CUresult
 wait_slot(struct shim_chan *chan, enum api_id id, void *const argv[],
 	  struct shim_wait *wait)
@@ -271,7 +334,8 @@ wait_slot(struct shim_chan *chan, enum api_id id, void *const argv[],
 	uint32_t pending = SLOT_PENDING;
 	CUresult r;
 
-	if (shim_spin(&slot->state, SLOT_PENDING))
+	if (shim_spin_either(&slot->state, SLOT_PENDING, line_of(chan, wait),
+			     wait->seq))
 		return CUDA_SUCCESS;
 	/* Acquire on failure: the worker's DONE publishes the reply. */
 	if (!atomic_compare_exchange_strong_explicit(
@@ -279,6 +343,9 @@ wait_slot(struct shim_chan *chan, enum api_id id, void *const argv[],
 			memory_order_acq_rel, memory_order_acquire))
 		return CUDA_SUCCESS;
 	for (;;) {
+		/* The GPU wakes nobody, but the worker does soon. */
+		if (line_says_done(chan, wait))
+			return CUDA_SUCCESS;
 		shim_futex_wait(&slot->state, SLOT_WAITING, true);
 		if (atomic_load_explicit(&slot->state, memory_order_acquire) ==
 		    SLOT_DONE)
@@ -311,6 +378,11 @@ take_reply(struct shim_chan *chan, enum api_id id, void *const argv[],
 	/* The slot of a lost worker stays taken: it may yet write there. */
 	if (r != CUDA_SUCCESS)
 		return r;
+	if (atomic_load_explicit(&slot->state, memory_order_acquire) !=
+	    SLOT_DONE) {
+		leave_slot(chan, wait->slot);
+		return CUDA_SUCCESS;
+	}
 	r = shim_reply_take(id, argv, slot->data, slot->size,
 			    &wait->text_left);
 	give_slot(chan, wait->slot);

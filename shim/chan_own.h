@@ -38,6 +38,8 @@ struct shim_chan {
 	_Atomic uint32_t sticky;    /* CUresult */
 	_Atomic bool said;          /* the page's text is on stderr */
 	_Atomic uint64_t free_slots; /* bit i: reply slot i has no owner */
+	_Atomic uint64_t late_slots; /* nor this one, but its reply is yet to
+				      * come */
 	pthread_mutex_t lock;       /* guards lanes, and with no_ring the
 				     * sending side of the socket and: */
 	uint64_t socket_seq;

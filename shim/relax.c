@@ -63,12 +63,23 @@ cpu_relax(void)
 bool
 shim_spin(_Atomic uint32_t *word, uint32_t value)
 {
+	_Atomic uint64_t none = 0;
+
+	return shim_spin_either(word, value, &none, 1);
+}
+
+bool
+shim_spin_either(_Atomic uint32_t *word, uint32_t value,
+		 _Atomic uint64_t *other, uint64_t come)
+{
 	uint64_t end = 0;
 
 	for (;;) {
 		for (int i = 0; i < 32; i++) {
 			if (atomic_load_explicit(word, memory_order_acquire) !=
-			    value)
+				    value ||
+			    atomic_load_explicit(other, memory_order_acquire) ==
+				    come)
 				return true;
 			cpu_relax();
 		}

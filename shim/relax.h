@@ -32,6 +32,9 @@ uint64_t shim_now_ns(void);
 void shim_nap(uint64_t ns);
 /* Spin while *word is `value`, up to the process's budget. True: changed. */
 bool shim_spin(_Atomic uint32_t *word, uint32_t value);
+/* The same, or until the other word is `come`. */
+bool shim_spin_either(_Atomic uint32_t *word, uint32_t value,
+		      _Atomic uint64_t *other, uint64_t come);
 /* futex, at most 100 ms; `shared`: another process wakes it. No cancellation
  * point. */
 void shim_futex_wait(_Atomic uint32_t *word, uint32_t value, bool shared);

@@ -19,7 +19,7 @@
 #include "server/broker/move.h"
 
 /* Shared memory and descriptors of one session, charged to the tenant. */
-#define SESSION_BYTES ((uint64_t)CHANNEL_SIZE + CHANNEL_STAGING)
+#define SESSION_BYTES ((uint64_t)CHANNEL_SIZE + CHANNEL_STAGING_SIZE)
 #define SESSION_DESCRIPTORS 4
 
 struct brk_session *
@@ -101,7 +101,8 @@ session_open(struct brk_session *session, int *out_data)
 	session->channel = shmem_create("mpsshim-channel", CHANNEL_SIZE);
 	if (session->channel < 0)
 		return err_trace(session->channel);
-	session->staging = shmem_create("mpsshim-staging", CHANNEL_STAGING);
+	session->staging = shmem_create("mpsshim-staging",
+					CHANNEL_STAGING_SIZE);
 	if (session->staging < 0)
 		return err_trace(session->staging);
 	/* The workers' alone, who may make it as long as they like. */
@@ -138,7 +139,7 @@ brk_session_attach(struct brk_client *client, struct brk_device *device)
 		reply.message = (char *)"cannot make shared memory";
 	} else {
 		reply.channel_size = CHANNEL_SIZE;
-		reply.staging_size = CHANNEL_STAGING;
+		reply.staging_size = CHANNEL_STAGING_SIZE;
 		reply.generation = session->generation;
 		fds[nfds++] = data;
 		fds[nfds++] = session->channel;
@@ -181,7 +182,7 @@ brk_session_hand(struct brk_session *session, bool resume,
 	body.pid = client->pid;
 	body.uid = client->uid;
 	body.channel_size = CHANNEL_SIZE;
-	body.staging_size = CHANNEL_STAGING;
+	body.staging_size = CHANNEL_STAGING_SIZE;
 	body.no_ring = session->no_ring;
 	body.resume = resume;
 	message.body_case = MPS__CONTROL__BODY_WORKER_CLIENT;

@@ -47,8 +47,8 @@ check_end(struct wkr_client *client, const struct box *box,
 	if (end->kind == BOX_STAGING) {
 		out->type = CU_MEMORYTYPE_HOST;
 		out->host = client->staging + end->where;
-		return from <= client->staging_size &&
-		       size <= client->staging_size - from;
+		return from <= CHANNEL_STAGING &&
+		       size <= CHANNEL_STAGING - from;
 	}
 	if (end->kind != BOX_MEMORY)
 		return false;

@@ -18,6 +18,7 @@
 #include "server/worker/overlap.h"
 #include "server/worker/restore.h"
 #include "server/worker/texture.h"
+#include "server/worker/word.h"
 
 void *
 wkr_get(struct wkr_client *client, enum handle_kind kind, uint64_t handle)
@@ -73,7 +74,7 @@ static void
 client_free(struct wkr_client *client)
 {
 	if (client->staging)
-		munmap(client->staging, client->staging_size);
+		munmap(client->staging, CHANNEL_STAGING_SIZE);
 	channel_unmap(&client->channel);
 	sock_reader_fini(&client->reader);
 	if (client->data >= 0)
@@ -96,18 +97,22 @@ map_staging(struct wkr_client *client, int fd, uint64_t size,
 {
 	CUresult r;
 
-	if (!size || shmem_size(fd) != (long)size) {
+	if (size != CHANNEL_STAGING_SIZE || shmem_size(fd) != (long)size) {
 		*out_why = "the staging memory has another size";
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	client->staging = shmem_map(fd, size);
-	client->staging_size = size;
 	if (!client->staging) {
 		*out_why = "the staging memory cannot be mapped";
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	r = wkr_ok(wkr.drv.cuMemHostRegister_v2(client->staging, size,
-						CU_MEMHOSTREGISTER_PORTABLE));
+						CU_MEMHOSTREGISTER_PORTABLE |
+						CU_MEMHOSTREGISTER_DEVICEMAP));
+	if (r == CUDA_SUCCESS && wkr_words_tell() &&
+	    wkr.drv.cuMemHostGetDevicePointer_v2(
+		    &client->lines, client->staging, 0) == CUDA_SUCCESS)
+		client->lines += CHANNEL_STAGING;
 	if (r != CUDA_SUCCESS) {
 		*out_why = "the driver does not register the staging memory";
 		munmap(client->staging, size);

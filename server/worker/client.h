@@ -61,7 +61,7 @@ struct wkr_client {
 	uint64_t gone_id; /* control id to answer then */
 	bool polled;	  /* data is in the lane's epoll set */
 	uint8_t *staging;
-	size_t staging_size;
+	CUdeviceptr lines; /* CHANNEL_LINE each; 0: the GPU writes none */
 
 	/* The frame that must wait, and where it came from. */
 	uint8_t *held;

@@ -76,14 +76,44 @@ wkr_fence_give(struct wkr_lane *lane, struct wkr_fence *fence)
 	lane->fences = fence;
 }
 
+static CUstreamBatchMemOpParams
+write_op(CUdeviceptr at, uint64_t value)
+{
+	return (CUstreamBatchMemOpParams){
+		.writeValue = {
+			.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
+			.address = at,
+			.value64 = value,
+			.flags = CU_STREAM_WRITE_VALUE_DEFAULT,
+		},
+	};
+}
+
+/* The client's line first: nobody waits for our word but who wants room. */
 static CUresult
-issue_fence(struct wkr_stream *stream, struct wkr_fence *fence, bool word)
+write_both(struct wkr_stream *stream, uint64_t value,
+	   const struct wkr_tell *tell)
+{
+	CUstreamBatchMemOpParams ops[] = {
+		write_op(tell->device, tell->value),
+		write_op(stream->word->device, value),
+	};
+
+	return wkr_ok(
+		wkr.drv.cuStreamBatchMemOp_v2(stream->native, 2, ops, 0));
+}
+
+static CUresult
+issue_fence(struct wkr_stream *stream, struct wkr_fence *fence, bool word,
+	    const struct wkr_tell *tell)
 {
 	fence->value = 0;
 	if (!word)
 		return wkr_ok(wkr.drv.cuEventRecord(fence->event,
 						    stream->native));
 	fence->value = ++stream->word->last;
+	if (tell)
+		return write_both(stream, fence->value, tell);
 	return wkr_ok(wkr.drv.cuStreamWriteValue64_v2(
 		stream->native, stream->word->device, fence->value,
 		CU_STREAM_WRITE_VALUE_DEFAULT));
@@ -91,18 +121,18 @@ issue_fence(struct wkr_stream *stream, struct wkr_fence *fence, bool word)
 
 /* False: there is none; tried again at the next operation. */
 static bool
-put_fence(struct wkr_stream *stream, bool word)
+put_fence(struct wkr_stream *stream, bool word, const struct wkr_tell *tell)
 {
 	struct wkr_lane *lane = stream->client->lane;
 	struct wkr_fence *fence = wkr_fence_take(lane);
 
 	if (!fence)
 		return false;
-	if (issue_fence(stream, fence, word) != CUDA_SUCCESS) {
+	if (issue_fence(stream, fence, word, tell) != CUDA_SUCCESS) {
 		wkr_fence_give(lane, fence);
 		return false;
 	}
-	stream->entries += word ? 2 : 1;
+	stream->entries += tell ? 3 : word ? 2 : 1;
 	fence->next = NULL;
 	fence->operations = stream->fenced = stream->issued;
 	fence->entries = stream->entries;
@@ -110,6 +140,8 @@ put_fence(struct wkr_stream *stream, bool word)
 	fence->since_ns = stream->since_ns;
 	fence->launches = stream->launches;
 	stream->launches = 0;
+	fence->line = tell ? tell->line : NULL;
+	fence->line_value = tell ? tell->value : 0;
 	stream->turned = stream->waited = false;
 	if (stream->tail)
 		stream->tail->next = fence;
@@ -127,13 +159,24 @@ wkr_stream_part(struct wkr_stream *stream)
 
 	if (bare && (stream->waited || bare >= FENCE_EVERY ||
 		     (stream->turned && bare >= all / 2)))
-		put_fence(stream, false);
+		put_fence(stream, false, NULL);
 }
 
 void
 wkr_stream_fence(struct wkr_stream *stream)
 {
 	stream->waited = stream->fenced != stream->issued;
+}
+
+/* Our own word comes a little later than its line. */
+bool
+wkr_stream_is_told(const struct wkr_stream *stream)
+{
+	const struct wkr_fence *last = stream->tail;
+
+	return last && last->line && last->operations == stream->issued &&
+	       atomic_load_explicit(last->line, memory_order_acquire) ==
+		       last->line_value;
 }
 
 /* A word takes a place: the driver must not be made to wait for one. */
@@ -145,11 +188,11 @@ can_write(const struct wkr_stream *stream)
 }
 
 void
-wkr_stream_watch(struct wkr_stream *stream)
+wkr_stream_watch(struct wkr_stream *stream, const struct wkr_tell *tell)
 {
 	if (stream->fenced == stream->issued)
 		return;
-	if (can_write(stream) && put_fence(stream, true))
+	if (can_write(stream) && put_fence(stream, true, tell))
 		stream->asked_ns = wkr_now_ns();
 	else
 		wkr_stream_fence(stream);

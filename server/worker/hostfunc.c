@@ -36,7 +36,7 @@ wkr_mpsHostFunc(struct wkr_call *call, uint64_t stream, uint64_t ticket)
 	if (!host)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	wkr_stream_end(call, s, false);
-	wkr_stream_watch(s);
+	wkr_stream_watch(s, NULL);
 	host->stream = s;
 	host->ticket = ticket;
 	s->host_seq = call->seq;

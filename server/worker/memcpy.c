@@ -17,10 +17,10 @@ owns(struct wkr_client *client, uint64_t address, uint64_t size)
 }
 
 static bool
-in_staging(const struct wkr_client *client, uint64_t offset, uint64_t size)
+in_staging(uint64_t offset, uint64_t size)
 {
-	return offset <= client->staging_size &&
-	       size <= client->staging_size - offset;
+	return offset <= CHANNEL_STAGING &&
+	       size <= CHANNEL_STAGING - offset;
 }
 
 CUresult
@@ -33,7 +33,7 @@ wkr_mpsCopyIn(struct wkr_call *call, uint64_t dst, uint64_t size,
 
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!in_staging(client, staging, size) || !owns(client, dst, size))
+	if (!in_staging(staging, size) || !owns(client, dst, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!size)
 		return CUDA_SUCCESS;
@@ -57,7 +57,7 @@ wkr_mpsCopyOut(struct wkr_call *call, uint64_t src, uint64_t size,
 
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!in_staging(client, staging, size) || !owns(client, src, size))
+	if (!in_staging(staging, size) || !owns(client, src, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size) {
 		call->again = wkr_keep_read(client, src, size);

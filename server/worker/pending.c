@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "server/worker/backlog.h"
 #include "server/worker/call.h"
 
 /* Has work of these frames on that stream retired? */
@@ -95,6 +96,41 @@ answer(struct wkr_client *client, const struct wkr_pending *p)
 	wkr_print_told(client);
 }
 
+/*
+ * Where the GPU itself may tell the caller that its stream has come so far;
+ * NULL: only our answer will do, because it has more to say, or because a
+ * client that knows more than we do could not be given to the next worker
+ * (keep.c). With what cannot be done again under way it could not be anyway.
+ */
+static const struct wkr_tell *
+tell(const struct wkr_call *call, struct wkr_tell *room)
+{
+	const struct wkr_client *client = call->client;
+
+	if (!client->lines || client->no_ring || client->unread ||
+	    client->draining || client->restore || wkr_is_behind(client) ||
+	    client->kept <= client->done || call->slot == CHANNEL_NO_SLOT ||
+	    call->fn == API_mpsStreamReached)
+		return NULL;
+	room->device = client->lines + call->slot * CHANNEL_LINE;
+	room->line = (const void *)(client->staging + CHANNEL_STAGING +
+				    call->slot * CHANNEL_LINE);
+	room->value = call->seq;
+	return room;
+}
+
+/* Does all that is waited for come with the end of one stream? */
+static bool
+is_alone(const struct wkr_client *client, enum wkr_scope scope,
+	 const void *object)
+{
+	unsigned n = 0;
+
+	for (struct wkr_stream *s = client->busy; s; s = s->next_busy)
+		n += covers(scope, object, s) && !wkr_stream_is_idle(s);
+	return n == 1;
+}
+
 CUresult
 wkr_defer(struct wkr_call *call, enum wkr_scope scope, const void *object)
 {
@@ -128,10 +164,14 @@ wkr_defer_until(struct wkr_call *call, enum wkr_scope scope,
 		.object = object,
 		.until = until,
 	};
+	const struct wkr_tell *told = NULL;
+	struct wkr_tell room;
 
+	if (is_alone(call->client, scope, object))
+		told = tell(call, &room);
 	for (struct wkr_stream *s = call->client->busy; s; s = s->next_busy)
 		if (covers(scope, object, s))
-			wkr_stream_watch(s);
+			wkr_stream_watch(s, told);
 	return add_pending(call, &p);
 }
 
@@ -145,11 +185,12 @@ wkr_defer_event(struct wkr_call *call, struct wkr_record *record,
 		.stream = stream,
 		.operation = operation,
 	};
+	struct wkr_tell room;
 	CUresult r;
 
 	/* What has come since must not be waited for. */
 	if (stream && stream->issued == operation)
-		wkr_stream_watch(stream);
+		wkr_stream_watch(stream, tell(call, &room));
 	p.by_word = stream && stream->tail && stream->tail->value &&
 		    stream->tail->operations == operation;
 	r = add_pending(call, &p);

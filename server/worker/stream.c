@@ -380,7 +380,7 @@ wkr_mpsStreamQuery(struct wkr_call *call, uint64_t stream)
 			continue;
 		if (wkr_stream_is_behind(i))
 			return CUDA_ERROR_NOT_READY;
-		if (wkr_stream_is_idle(i))
+		if (wkr_stream_is_idle(i) || wkr_stream_is_told(i))
 			continue;
 		r = wkr_ok(wkr.drv.cuStreamQuery(i->native));
 		if (r != CUDA_SUCCESS)

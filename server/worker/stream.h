@@ -43,6 +43,15 @@ struct wkr_fence {
 	uint64_t first_seq;  /* of the oldest frame it covers */
 	uint64_t since_ns;   /* when that was issued */
 	uint64_t launches;   /* kernels among them */
+	const _Atomic uint64_t *line; /* says so to the client, by this */
+	uint64_t line_value;	      /* value; or NULL */
+};
+
+/* What the GPU writes for a client to see. */
+struct wkr_tell {
+	CUdeviceptr device;
+	const _Atomic uint64_t *line; /* the same; the client may write it */
+	uint64_t value;
 };
 
 /* One client context's streams, which its legacy stream orders. */
@@ -124,12 +133,15 @@ wkr_stream_is_idle(const struct wkr_stream *stream)
 	return stream->issued == stream->retired;
 }
 
+/* Does the client know already that all of it has retired? */
+bool wkr_stream_is_told(const struct wkr_stream *stream);
+
 /* fence.c. Before the stream's next operation: a fence if one is due. */
 void wkr_stream_part(struct wkr_stream *stream);
 /* What the stream has is to be known apart from what comes next. */
 void wkr_stream_fence(struct wkr_stream *stream);
-/* The same, and somebody waits for it. */
-void wkr_stream_watch(struct wkr_stream *stream);
+/* The same, and somebody waits for it: tell it, too, if not NULL. */
+void wkr_stream_watch(struct wkr_stream *stream, const struct wkr_tell *tell);
 /* See what has retired; true when something has. */
 bool wkr_client_poll(struct wkr_client *client);
 /* At the end of a turn: what comes next is of another one. */

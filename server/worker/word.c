@@ -7,8 +7,11 @@
  * Nobody but this process maps them: frees and credits go by them (R77). One
  * word a line, 64 bits, only ever growing (R31), written behind what the
  * stream did before (tests/contract/completion_word_follows_the_data.c, R32).
+ * What a client waits for is written to a line of its own as well, which it
+ * sees without our help (pending.c, proto/channel.h).
  *
- * MPSSHIM_PERF=no_word in the worker's environment: there are none.
+ * MPSSHIM_PERF=no_word in the worker's environment: there are none; no_line:
+ * none for clients.
  */
 #include "server/worker/word.h"
 
@@ -26,15 +29,16 @@ static struct {
 	struct wkr_word *free;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Does MPSSHIM_PERF have that word? */
 static bool
-is_off(void)
+is_off(const char *word)
 {
 	const char *perf = getenv("MPSSHIM_PERF");
 
 	for (; perf && *perf; perf += *perf == ',') {
 		size_t size = strcspn(perf, ",");
 
-		if (size == strlen("no_word") && !memcmp(perf, "no_word", size))
+		if (size == strlen(word) && !memcmp(perf, word, size))
 			return true;
 		perf += size;
 	}
@@ -60,7 +64,7 @@ wkr_words_start(void)
 	CUdeviceptr device;
 	void *lines;
 
-	if (is_off() || !driver_writes_words() ||
+	if (is_off("no_word") || !driver_writes_words() ||
 	    wkr.drv.cuMemHostAlloc(&lines, WORDS * LINE,
 				   CU_MEMHOSTALLOC_PORTABLE |
 					   CU_MEMHOSTALLOC_DEVICEMAP) !=
@@ -78,6 +82,12 @@ wkr_words_start(void)
 		words[i].device = device + i * LINE;
 		wkr_word_give(&words[i]);
 	}
+}
+
+bool
+wkr_words_tell(void)
+{
+	return pool.free && !is_off("no_line");
 }
 
 struct wkr_word *

@@ -7,6 +7,7 @@
 #define SERVER_WORKER_WORD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "wkr_driver.h"
@@ -22,6 +23,8 @@ struct wkr_word {
 };
 
 void wkr_words_start(void);
+/* Is the GPU to write words for clients to see, too? */
+bool wkr_words_tell(void);
 /* NULL: there is none, ask the driver. */
 struct wkr_word *wkr_word_take(void);
 void wkr_word_give(struct wkr_word *word);

@@ -20,7 +20,7 @@ memory(struct dice *dice)
 {
 	static const off_t sizes[] = {
 		0, 1, 4095, 4096, CHANNEL_SIZE - 1, CHANNEL_SIZE,
-		CHANNEL_SIZE + 4096, CHANNEL_STAGING, (off_t)1 << 40,
+		CHANNEL_SIZE + 4096, CHANNEL_STAGING_SIZE, (off_t)1 << 40,
 	};
 	int fd = memfd_create("toy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 

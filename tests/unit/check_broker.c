@@ -318,7 +318,7 @@ START_TEST(attach_gives_sealed_memory_of_the_right_size)
 	rig_start(NULL);
 	rig_join(&client);
 	ck_assert_int_eq(shmem_size(client.channel), CHANNEL_SIZE);
-	ck_assert_int_eq(shmem_size(client.staging), CHANNEL_STAGING);
+	ck_assert_int_eq(shmem_size(client.staging), CHANNEL_STAGING_SIZE);
 	ck_assert_uint_eq(client.generation, 1);
 	rig_leave(&client);
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -52,6 +53,9 @@ static struct worker {
 	uint8_t last[FRAME_MAX];     /* the last frame, header first */
 	uint32_t last_size;
 	const char *_Atomic text;    /* to go with the next fence or sync */
+	uint8_t *staging;
+	_Atomic bool told;           /* the line says it, the reply is kept */
+	_Atomic uint32_t slot;       /* of the last call */
 } worker;
 
 static struct shim_chan *chan;
@@ -89,6 +93,14 @@ put_reply(uint32_t slot, const Mps__Reply *m, uint8_t lane)
 	s->size = (uint32_t)sizeof(header) + header.size;
 	if (atomic_exchange(&s->state, SLOT_DONE) == SLOT_WAITING)
 		syscall(SYS_futex, &s->state, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void
+put_line(uint32_t slot, uint64_t value)
+{
+	uint8_t *line = worker.staging + CHANNEL_STAGING + slot * CHANNEL_LINE;
+
+	atomic_store((_Atomic uint64_t *)(void *)line, value);
 }
 
 /* As much of the text as a reply of this worker takes: eight bytes. */
@@ -131,6 +143,11 @@ answer(const Mps__Call *call, uint8_t lane)
 	reply.outs.data = outs;
 	reply.outs.len = (size_t)size;
 	nap_ms(atomic_load(&worker.delay_ms));
+	atomic_store(&worker.slot, call->slot);
+	if (atomic_load(&worker.told)) {
+		put_line(call->slot, call->seq);
+		return;
+	}
 	put_reply(call->slot, &reply, lane);
 }
 
@@ -241,8 +258,10 @@ start(bool no_ring)
 	shim_process.spin_ns = 20000;
 	fds[0] = data[0];
 	fds[1] = shmem_create("channel", CHANNEL_SIZE);
-	fds[2] = shmem_create("staging", CHANNEL_STAGING);
+	fds[2] = shmem_create("staging", CHANNEL_STAGING_SIZE);
 	ck_assert_int_ge(fds[1], 0);
+	worker.staging = shmem_map(fds[2], CHANNEL_STAGING_SIZE);
+	ck_assert_ptr_nonnull(worker.staging);
 	worker.data = data[1];
 	worker.no_ring = no_ring;
 	ck_assert_int_eq(channel_map(&worker.channel, fds[1]), 0);
@@ -270,6 +289,7 @@ teardown(void)
 	pthread_join(worker.thread, NULL);
 	sock_reader_fini(&worker.reader);
 	channel_unmap(&worker.channel);
+	munmap(worker.staging, CHANNEL_STAGING_SIZE);
 	shim_chan_close(chan);
 	close(worker.data);
 	close(broker_end);
@@ -779,7 +799,65 @@ START_TEST(chan_without_ring_wait_ends_when_the_worker_hangs_up)
 }
 END_TEST
 
+static void
+put_late_reply(uint32_t slot)
+{
+	Mps__Reply reply = MPS__REPLY__INIT;
+
+	put_reply(slot, &reply, 0);
+}
+
+/* Until the reply has come, too, nobody else gets the slot: it would be taken
+ * for that one's. */
+START_TEST(chan_line_is_an_answer_and_the_slot_waits_for_the_reply)
+{
+	bool used[CHANNEL_SLOTS] = {false};
+
+	atomic_store(&worker.told, true);
+	for (unsigned i = 0; i < CHANNEL_SLOTS; i++) {
+		uint32_t slot;
+
+		ck_assert_int_eq(call_mpsStreamSync(chan, 1), CUDA_SUCCESS);
+		slot = atomic_load(&worker.slot);
+		ck_assert(!used[slot]);
+		used[slot] = true;
+	}
+	atomic_store(&worker.told, false);
+	for (uint32_t slot = 0; slot < CHANNEL_SLOTS; slot += 7) {
+		put_late_reply(slot);
+		for (int i = 0; i < 3; i++) {
+			ck_assert_int_eq(call_mpsStreamSync(chan, 1),
+					 CUDA_SUCCESS);
+			ck_assert_uint_le(atomic_load(&worker.slot), slot);
+			ck_assert_uint_eq(atomic_load(&worker.slot) % 7, 0);
+		}
+	}
+}
+END_TEST
+
+/* Numbers of the two rings have nothing to do with each other. */
+START_TEST(chan_line_is_no_answer_to_an_unordered_call)
+{
+	for (uint32_t slot = 0; slot < CHANNEL_SLOTS; slot++)
+		put_line(slot, 1);
+	atomic_store(&worker.delay_ms, 20);
+	ping(0x1234);
+}
+END_TEST
+
+/* A line that was written while its caller sleeps, and later the answer. */
+START_TEST(chan_line_with_a_late_answer_ends_a_sleep)
+{
+	atomic_store(&worker.delay_ms, 200);
+	atomic_store(&worker.told, true);
+	ck_assert_int_eq(call_mpsStreamSync(chan, 1), CUDA_SUCCESS);
+}
+END_TEST
+
 SUITE_FIXTURE("chan", setup, teardown,
+	chan_line_is_an_answer_and_the_slot_waits_for_the_reply,
+	chan_line_is_no_answer_to_an_unordered_call,
+	chan_line_with_a_late_answer_ends_a_sleep,
 	chan_call_brings_its_result_back,
 	chan_call_wakes_a_worker_that_naps,
 	chan_call_sleeps_when_the_answer_takes_long,

@@ -445,6 +445,83 @@ START_TEST(flood_behind_a_host_function_waits_and_runs)
 }
 END_TEST
 
+static uint64_t
+line(void)
+{
+	return atomic_load((_Atomic uint64_t *)(void *)(one.c.staging +
+							CHANNEL_STAGING));
+}
+
+static bool
+line_comes(uint64_t value)
+{
+	for (int i = 0; i < 20000; i++) {
+		if (line() == value)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+START_TEST(the_gpu_tells_the_client_that_waits)
+{
+	uint64_t stream = one.stream[0];
+	void *argv[] = {&stream};
+
+	for (uint32_t i = 1; i <= 50; i++) {
+		words[GO] = 0;
+		spin(&one, stream, GO);
+		bump(&one, stream);
+		rig_call_begin(&one.c, API_mpsStreamSync, argv);
+		end_turn(&one);
+		ck_assert_uint_ne(line(), one.c.seq);
+		words[GO] = 1;
+		ck_assert(line_comes(one.c.seq));
+		ck_assert_uint_eq(words[COUNT], i);
+		ck_assert_int_eq(rig_call_end(&one.c, API_mpsStreamSync, argv),
+				 0);
+	}
+}
+END_TEST
+
+/* What the client has been told is so for whatever it asks then. */
+START_TEST(who_was_told_finds_the_stream_idle)
+{
+	uint64_t stream = one.stream[0];
+	void *argv[] = {&stream};
+
+	for (int i = 0; i < 200; i++) {
+		bump(&one, stream);
+		rig_call_begin(&one.c, API_mpsStreamSync, argv);
+		ck_assert(line_comes(one.c.seq));
+		ck_assert_int_eq(rig_call_end(&one.c, API_mpsStreamSync, argv),
+				 0);
+		ck_assert_int_eq(
+			rig_call(&one.c, API_mpsStreamQuery, argv), 0);
+	}
+}
+END_TEST
+
+/* A client all of whose frames could be done again must not know more than
+ * the worker: the next one would do again what it has built on. */
+START_TEST(the_gpu_tells_nobody_who_can_go_on_elsewhere)
+{
+	uint64_t stream = one.stream[0], dst = rig.device_base, pitch = 0,
+		 width = 64, height = 1;
+	uint32_t element = 4, value = 7;
+	void *fill[] = {&dst,	&pitch,	 &element, &value,
+			&width, &height, &stream};
+
+	ck_assert_uint_eq(rig_chunk(&one.c, 9, dst, 2 << 20), 0);
+	ck_assert_int_eq(sync_stream(&one, stream), 0);
+	for (int i = 0; i < 20; i++) {
+		rig_post(&one.c, API_mpsFill, fill);
+		ck_assert_int_eq(sync_stream(&one, stream), 0);
+		ck_assert_uint_ne(line(), one.c.seq);
+	}
+}
+END_TEST
+
 /* Loads wait for a kernel that runs, in another thread's queue. That has as
  * many as a client has reply slots; the rest stays on the socket. */
 START_TEST(calls_beyond_the_bound_wait_their_turn)
@@ -502,12 +579,20 @@ main(void)
 		calls_beyond_the_bound_wait_their_turn,
 	};
 
+	const TTest *const told[] = {
+		the_gpu_tells_the_client_that_waits,
+		who_was_told_finds_the_stream_idle,
+		the_gpu_tells_nobody_who_can_go_on_elsewhere,
+	};
+
 	if (!rig_is_possible()) {
 		printf("skipped: no mpsd-worker or libsoftcuda.so built\n");
 		return 77;
 	}
 	return suite_run("worker_queue", tests,
 			 sizeof(tests) / sizeof(tests[0]), setup, teardown) |
+	       suite_run("worker_queue told by the GPU", told,
+			 sizeof(told) / sizeof(told[0]), setup, teardown) |
 	       suite_run("worker_queue without words", tests,
 			 sizeof(tests) / sizeof(tests[0]), setup_no_word,
 			 teardown);

@@ -169,9 +169,9 @@ rig_client_start(struct rig *rig, struct rig_client *client, uint64_t id,
 	client->data = pair[0];
 	fds[0] = pair[1];
 	fds[1] = shmem_create("channel", CHANNEL_SIZE);
-	fds[2] = shmem_create("staging", CHANNEL_STAGING);
+	fds[2] = shmem_create("staging", CHANNEL_STAGING_SIZE);
 	ck_assert_int_eq(channel_map(&client->channel, fds[1]), 0);
-	client->staging = shmem_map(fds[2], CHANNEL_STAGING);
+	client->staging = shmem_map(fds[2], CHANNEL_STAGING_SIZE);
 	ck_assert_ptr_nonnull(client->staging);
 	ring_init(&client->ordered, &client->channel.page->ordered,
 		  client->channel.ordered, RING_ORDERED);
@@ -181,7 +181,7 @@ rig_client_start(struct rig *rig, struct rig_client *client, uint64_t id,
 	m.client = id;
 	m.pid = getpid();
 	m.channel_size = CHANNEL_SIZE;
-	m.staging_size = CHANNEL_STAGING;
+	m.staging_size = CHANNEL_STAGING_SIZE;
 	m.no_ring = no_ring;
 	q.body_case = MPS__CONTROL__BODY_WORKER_CLIENT;
 	q.worker_client = &m;
@@ -199,7 +199,7 @@ rig_client_end(struct rig_client *client)
 	close(client->data);
 	sock_reader_fini(&client->reader);
 	channel_unmap(&client->channel);
-	munmap(client->staging, CHANNEL_STAGING);
+	munmap(client->staging, CHANNEL_STAGING_SIZE);
 	m.client = client->id;
 	q.body_case = MPS__CONTROL__BODY_WORKER_CLIENT_GONE;
 	q.worker_client_gone = &m;

@@ -98,6 +98,8 @@ CUresult wkr_defer_until(struct wkr_call *call, enum wkr_scope scope,
  * operation of that number. */
 CUresult wkr_defer_event(struct wkr_call *call, struct wkr_record *record,
 			 struct wkr_stream *stream, uint64_t operation);
+/* Will words tell when each of them has come true? */
+bool wkr_pending_by_word(const struct wkr_client *client);
 /* Answer what has come true. */
 void wkr_pending_poll(struct wkr_client *client);
 void wkr_pending_drop(struct wkr_client *client);

@@ -33,9 +33,9 @@
 #define SPIN_NS 40000u
 #define SPIN_FEW_CORES_NS 4000u
 #define FEW_CORES 2u
-/* Looks between two offers of the core to others: an offer takes as long as a
- * dozen looks. */
-#define YIELD_EVERY 64u
+/* Turns between two offers of the core to others: an offer takes as long as a
+ * dozen glances. */
+#define YIELD_EVERY 8u
 /* Naps while the GPU works: somebody waits for it, or nobody does. Half a nap
  * is what a wait takes too long: a nap is a part of the time waited so far. */
 #define NAP_PART 128u
@@ -471,15 +471,10 @@ look(struct wkr_lane *lane, int64_t nap_ns)
 static void
 breathe(struct wkr_lane *lane)
 {
-	if (wkr.cores <= FEW_CORES || ++lane->looks % YIELD_EVERY == 0) {
+	if (wkr.cores <= FEW_CORES || ++lane->looks % YIELD_EVERY == 0)
 		sched_yield();
-		return;
-	}
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield" ::: "memory");
-#endif
+	else
+		wkr_lane_glance(lane);
 }
 
 static bool

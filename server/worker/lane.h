@@ -29,7 +29,7 @@ struct wkr_lane {
 	CUstream flush;		  /* has never any work (print.c) */
 	struct wkr_fence *fences; /* unused ones */
 	uint64_t now_ns;	  /* when its turn began */
-	uint32_t looks;		  /* for something to do, since it last slept */
+	uint32_t looks;		  /* turns in which nothing moved */
 	_Atomic bool resting; /* it has seen wkr.paused, and begins nothing */
 	_Atomic unsigned nclients;
 	pthread_mutex_t lock; /* guards notes */
@@ -42,6 +42,9 @@ int wkr_lanes_start(unsigned count);
 struct wkr_lane *wkr_lane_choose(void);
 void wkr_lane_note(struct wkr_lane *lane, struct wkr_note *note);
 void wkr_lane_wake(struct wkr_lane *lane);
+
+/* glance.c. Wait a little for something to do. */
+void wkr_lane_glance(struct wkr_lane *lane);
 
 /* Memory that the broker wants back, until the client's work has retired. */
 struct wkr_grave {

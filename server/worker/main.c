@@ -99,6 +99,7 @@ main(int argc, char **argv)
 	int r;
 
 	log_init("mpsd-worker", LOG_WARN);
+	wkr_lap("");
 	if (read_arguments(argc, argv) < 0) {
 		usage(stderr);
 		return EXIT_FAILURE;
@@ -124,8 +125,11 @@ main(int argc, char **argv)
 			 "the worker's threads do "
 			 "not start");
 	}
+	wkr_lap("threads");
 	if (wkr_snapshot_send(status, message) < 0 || status != CUDA_SUCCESS)
 		wkr_leave(EXIT_FAILURE);
+	wkr_lap("snapshot");
+	wkr_laps_say();
 	r = wkr_control_run();
 	wkr_leave(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }

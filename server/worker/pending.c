@@ -227,6 +227,18 @@ wkr_pending_poll(struct wkr_client *client)
 	}
 }
 
+bool
+wkr_pending_by_word(const struct wkr_client *client)
+{
+	for (const struct wkr_pending *p = client->pending; p; p = p->next)
+		if (p->scope == WKR_OF_RECORD && !p->by_word)
+			return false;
+	for (const struct wkr_stream *s = client->busy; s; s = s->next_busy)
+		if (!wkr_stream_is_idle(s) && !(s->tail && s->tail->value))
+			return false;
+	return true;
+}
+
 void
 wkr_pending_drop(struct wkr_client *client)
 {

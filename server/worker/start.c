@@ -34,6 +34,38 @@ wkr_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* What the start was spent on, in one line of the log. */
+static struct {
+	uint64_t begun, last;
+	char text[256];
+	size_t size;
+} laps;
+
+void
+wkr_lap(const char *what)
+{
+	uint64_t now = wkr_now_ns();
+	int n = 0;
+
+	if (!laps.begun)
+		laps.begun = laps.last = now;
+	else
+		n = snprintf(laps.text + laps.size,
+			     sizeof(laps.text) - laps.size, "%s%s %.1f",
+			     laps.size ? ", " : "", what,
+			     (double)(now - laps.last) / 1e6);
+	if (n > 0 && (size_t)n < sizeof(laps.text) - laps.size)
+		laps.size += (size_t)n;
+	laps.last = now;
+}
+
+void
+wkr_laps_say(void)
+{
+	log_line(LOG_INFO, "started in %.1f ms: %s",
+		 (double)(laps.last - laps.begun) / 1e6, laps.text);
+}
+
 /* There when the build counts covered lines, which _exit() would lose. */
 extern void __gcov_dump(void) __attribute__((weak));
 
@@ -205,9 +237,12 @@ wkr_start(char *message, size_t size)
 	r = open_driver(message, size);
 	if (r != CUDA_SUCCESS)
 		return r;
+	wkr_lap("library");
 	wkr_windows_read();
 	wkr_windows_fill();
+	wkr_lap("addresses");
 	r = wkr.drv.cuInit(0);
+	wkr_lap("cuInit");
 	if (r != CUDA_SUCCESS)
 		return failed(r, "cuInit", message, size);
 	wkr.drv.cuDriverGetVersion(&wkr.driver_version);
@@ -226,8 +261,11 @@ wkr_start(char *message, size_t size)
 	r = make_context(message, size);
 	if (r != CUDA_SUCCESS)
 		return r;
+	wkr_lap("context");
 	wkr_windows_reserve();
+	wkr_lap("windows");
 	ask_device();
 	wkr_words_start();
+	wkr_lap("words");
 	return CUDA_SUCCESS;
 }

@@ -22,6 +22,15 @@ struct wkr_word {
 	struct wkr_word *next;
 };
 
+/* Relaxed: whoever acts on it reads the word itself. */
+static inline bool
+wkr_word_has_come(const struct wkr_word *word)
+{
+	return word && word->seen != word->last &&
+	       atomic_load_explicit(word->at, memory_order_relaxed) !=
+		       word->seen;
+}
+
 void wkr_words_start(void);
 /* Is the GPU to write words for clients to see, too? */
 bool wkr_words_tell(void);

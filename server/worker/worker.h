@@ -68,6 +68,9 @@ extern struct wkr wkr;
 /* start.c: the driver, the context, the address windows. On failure fills
  * the message of the WorkerReady that says so. */
 CUresult wkr_start(char *message, size_t size);
+/* What the start was spent on since the last lap, and all of it. */
+void wkr_lap(const char *what);
+void wkr_laps_say(void);
 /* Every thread that calls the driver begins with this. */
 void wkr_thread_begin(void);
 

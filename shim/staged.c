@@ -27,8 +27,10 @@
 #define DEPTH (CHANNEL_STAGING / STAGE_PIECE)
 /* With the crew at most, so that the GPU has some too. */
 #define CREW_DEPTH (DEPTH / 2)
-/* A sleeping crew needs 50 us to come, in which a caller moves half of it. */
-#define CREW_FROM (2u * 1024u * 1024u)
+/* A sleeping crew needs 50 us to come, in which a caller moves half of it; of
+ * what is smaller than the second, one helper does the rest. */
+#define CREW_FROM (1024u * 1024u)
+#define CREW_ALL_FROM (4u * 1024u * 1024u)
 /* Not much of it would be in a cache when the program looks at it. */
 #define PAST_CACHES_FROM (16u * 1024u * 1024u)
 /* Pieces between two questions how far the GPU is. */
@@ -139,7 +141,7 @@ struct in_piece {
 /* Piece i is pieces[i % DEPTH], mark i is marks[i % MARKS]. */
 struct in {
 	const struct shim_staged *c;
-	unsigned int begun, posted, depth;
+	unsigned int begun, posted, depth, helpers;
 	unsigned int asked, answered;
 	uint64_t at;                /* bytes begun */
 	struct in_piece pieces[DEPTH];
@@ -209,8 +211,10 @@ begin_in(struct in *in, bool *out_full)
 		.to = staging(c, p->offset),
 		.from = (const void *)(uintptr_t)(c->host + p->at),
 		.size = p->size,
+		/* The GPU reads it, and nobody else. */
+		.past_caches = true,
 	};
-	shim_crew_add(&p->job);
+	shim_crew_add(&p->job, in->helpers);
 	in->begun++;
 	in->at += p->size;
 	return CUDA_SUCCESS;
@@ -231,7 +235,9 @@ finish_in(struct in *in)
 static CUresult
 pipe_in(const struct shim_staged *c, unsigned int helpers)
 {
-	struct in in = { .c = c, .depth = helpers ? CREW_DEPTH : 1 };
+	struct in in = {
+		.c = c, .depth = helpers ? CREW_DEPTH : 1, .helpers = helpers,
+	};
 	CUresult r = CUDA_SUCCESS, last;
 	bool full = false;
 
@@ -275,7 +281,7 @@ struct out_piece {
 struct out {
 	const struct shim_staged *c;
 	unsigned int begun, arrived, moved;
-	unsigned int depth, crew_depth;
+	unsigned int depth, crew_depth, helpers;
 	uint64_t at;                /* bytes begun */
 	struct out_piece pieces[DEPTH];
 };
@@ -333,7 +339,7 @@ arrive_out(struct out *out)
 		.size = p->size,
 		.past_caches = c->size >= PAST_CACHES_FROM,
 	};
-	shim_crew_add(&p->job);
+	shim_crew_add(&p->job, out->helpers);
 	return r;
 }
 
@@ -355,7 +361,7 @@ pipe_out(const struct shim_staged *c, unsigned int helpers)
 {
 	struct out out = {
 		.c = c, .depth = helpers ? DEPTH : 2,
-		.crew_depth = helpers ? CREW_DEPTH : 1,
+		.crew_depth = helpers ? CREW_DEPTH : 1, .helpers = helpers,
 	};
 	CUresult first = CUDA_SUCCESS, r;
 	bool full = false;
@@ -391,6 +397,8 @@ with_crew(const struct shim_staged *c,
 	int state;
 	CUresult r;
 
+	if (helpers > 1 && c->size < CREW_ALL_FROM)
+		helpers = 1;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (helpers)
 		shim_crew_open(helpers);

@@ -58,7 +58,7 @@ move_one(struct buffers *b, size_t size, size_t to, size_t from, bool past)
 	};
 
 	memset(b->to, 0, b->size);
-	shim_crew_add(&job);
+	shim_crew_add(&job, CREW_MAX);
 	shim_crew_finish(&job);
 	ck_assert(shim_crew_is_done(&job));
 	ck_assert(!memcmp(b->to + GUARD + to, b->from + from, size));
@@ -129,7 +129,7 @@ move_in_pieces(void *arg)
 				.from = b.from + i * piece,
 				.size = piece, .past_caches = round % 2,
 			};
-			shim_crew_add(&jobs[i]);
+			shim_crew_add(&jobs[i], CREW_MAX);
 		}
 		for (int i = 0; i < JOBS; i++) {
 			shim_crew_finish(&jobs[i]);
@@ -246,7 +246,7 @@ START_TEST(crew_leaves_faults_to_the_program)
 	ck_assert(guarded != MAP_FAILED);
 	sigaction(SIGSEGV, &action, NULL);
 	shim_crew_open(CREW_MAX);
-	shim_crew_add(&job);
+	shim_crew_add(&job, CREW_MAX);
 	shim_crew_finish(&job);
 	shim_crew_close();
 	ck_assert_int_ge(faults, 1);
@@ -280,7 +280,7 @@ START_TEST(crew_goes_on_when_its_process_forks)
 	pid_t pid;
 
 	shim_crew_open(CREW_MAX);
-	shim_crew_add(&job);
+	shim_crew_add(&job, CREW_MAX);
 	pid = fork();
 	if (!pid)
 		_exit(count_tasks());

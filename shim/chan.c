@@ -502,10 +502,12 @@ shim_chan_is_over(struct shim_chan *chan, uint64_t seq)
 {
 	/* Acquire (retired): whatever the frames did is seen, and that they
 	 * have text. */
+	const struct channel_page *page = chan->channel.page;
+
 	return !(shim_process.perf & SHIM_NO_WORD) &&
 	       seq <= shim_chan_retired(chan) &&
-	       !atomic_load_explicit(&chan->channel.page->unread,
-				     memory_order_relaxed) &&
+	       !atomic_load_explicit(&page->unread, memory_order_relaxed) &&
+	       !atomic_load_explicit(&page->dead, memory_order_relaxed) &&
 	       shim_chan_sticky(chan) == CUDA_SUCCESS;
 }
 

@@ -493,11 +493,9 @@ shim_cuCtxSynchronize_v2(CUcontext ctx)
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_wait_context(context);
-	if (r != CUDA_SUCCESS)
-		return r;
-	return shim_chan_is_over(context->chan,
-				 shim_chan_seq(context->chan)) ?
-	       shim_chan_late(context->chan) :
+	/* Always asked: programs that have nothing under way learn by it, too,
+	 * that what they had on the device is lost. */
+	return r != CUDA_SUCCESS ? r :
 	       call_mpsContextSync(context->chan, context->handle);
 }
 

@@ -102,6 +102,7 @@ of_all_sizes(void)
 		{ "512 KiB less one", 512 * KIB - 1 },
 		{ "512 KiB", 512 * KIB },
 		{ "512 KiB and one", 512 * KIB + 1 },
+		{ "1 MiB less one", MIB - 1 }, { "1 MiB", MIB },
 		{ "2 MiB less one", 2 * MIB - 1 }, { "2 MiB", 2 * MIB },
 		{ "2 MiB and one", 2 * MIB + 1 }, { "4 MiB", 4 * MIB },
 		{ "9 MiB and 77", 9 * MIB + 77 },
@@ -115,7 +116,7 @@ of_all_sizes(void)
 	OK(cuMemAlloc(&device, 34 * MIB));
 	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-		if (sizes[i].size == 2 * MIB)
+		if (sizes[i].size == MIB)
 			fact("no thread helps before the first large copy",
 			     !count_helpers());
 		fact(sizes[i].text,

@@ -178,12 +178,10 @@ read_all(int fd, size_t size)
 }
 
 CUresult
-shim_code_read_file(struct image *image, const char *path)
+shim_code_read_bytes(struct image *image, const char *path)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat st;
-	uint8_t *data;
-	CUresult r;
 
 	if (path == NULL || path[0] == '\0')
 		return CUDA_ERROR_INVALID_VALUE;
@@ -195,21 +193,35 @@ shim_code_read_file(struct image *image, const char *path)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!S_ISREG(st.st_mode) || st.st_size == 0 || (uint64_t)st.st_size > IMAGE_MAX)
 		return CUDA_ERROR_INVALID_IMAGE;
-	data = read_all(fd, (size_t)st.st_size);
-	if (data == NULL)
+	*image = (struct image){ .kind = MODULE_BARE,
+				 .size = (size_t)st.st_size };
+	image->owned = read_all(fd, image->size);
+	image->data = image->owned;
+	if (image->owned == NULL)
 		return errno == ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
 					 CUDA_ERROR_FILE_NOT_FOUND;
-	r = shim_code_find(image, data);
+	return CUDA_SUCCESS;
+}
+
+CUresult
+shim_code_read_file(struct image *image, const char *path)
+{
+	struct image file;
+	CUresult r = shim_code_read_bytes(&file, path);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = shim_code_find(image, file.data);
 	/* What it says of its length must not lead out of the file. A wrapper
 	 * refers to memory, which a file cannot. */
 	if (r == CUDA_SUCCESS &&
-	    (image->data != data || image->size > (size_t)st.st_size + 1)) {
+	    (image->data != file.data || image->size > file.size + 1)) {
 		image_fini(image);
 		r = CUDA_ERROR_INVALID_IMAGE;
 	}
 	if (r == CUDA_SUCCESS)
-		image->owned = data;
+		image->owned = file.owned;
 	else
-		free(data);
+		image_fini(&file);
 	return r;
 }

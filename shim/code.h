@@ -34,5 +34,7 @@ CUresult shim_code_ensure(const struct shim_code *code, int device);
 /* image_find, image_find_sized and reading a file, with CUDA's codes. */
 CUresult shim_code_find(struct image *image, const void *from);
 CUresult shim_code_read_file(struct image *image, const char *path);
+/* All of a file, whatever it is. */
+CUresult shim_code_read_bytes(struct image *image, const char *path);
 
 #endif

@@ -91,8 +91,7 @@ add_image(struct link *link, CUjitInputType type, const struct image *image,
 	return r;
 }
 
-/* Object files and libraries of the host, and NVVM, are not taken: the shared
- * driver would have to trust what is in them. */
+/* NVVM is what the driver took for link-time optimisation before CUDA 12. */
 static CUresult
 check_type(CUjitInputType type)
 {
@@ -100,13 +99,39 @@ check_type(CUjitInputType type)
 	case CU_JIT_INPUT_PTX:
 	case CU_JIT_INPUT_CUBIN:
 	case CU_JIT_INPUT_FATBINARY:
-		return CUDA_SUCCESS;
 	case CU_JIT_INPUT_OBJECT:
 	case CU_JIT_INPUT_LIBRARY:
+		return CUDA_SUCCESS;
 	case CU_JIT_INPUT_NVVM:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Files of the host's compiler, which the driver picks the device's code out
+ * of: taken whole. */
+static bool
+is_of_host(CUjitInputType type)
+{
+	return type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY;
+}
+
+static CUresult
+find_code(CUjitInputType type, const void *data, size_t size,
+	  struct image *image)
+{
+	int found;
+
+	*image = (struct image){ .kind = MODULE_BARE, .data = data,
+				 .size = size };
+	if (is_of_host(type))
+		return CUDA_SUCCESS;
+	found = image_find_sized(image, data, size);
+	if (!found)
+		return CUDA_SUCCESS;
+	return found < 0 ? CUDA_ERROR_OUT_OF_MEMORY :
+	       type == CU_JIT_INPUT_PTX ? CUDA_ERROR_INVALID_PTX :
+					  CUDA_ERROR_INVALID_IMAGE;
 }
 
 static CUresult
@@ -133,7 +158,6 @@ shim_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data,
 	struct jit_options jit;
 	struct image image;
 	CUresult r = check_type(type);
-	int found;
 
 	if (r == CUDA_SUCCESS)
 		r = jit_parse(&jit, numOptions, options, optionValues);
@@ -143,11 +167,9 @@ shim_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!data || !size)
 		return CUDA_ERROR_INVALID_VALUE;
-	found = image_find_sized(&image, data, size);
-	if (found)
-		return found < 0 ? CUDA_ERROR_OUT_OF_MEMORY :
-		       type == CU_JIT_INPUT_PTX ? CUDA_ERROR_INVALID_PTX :
-						  CUDA_ERROR_INVALID_IMAGE;
+	r = find_code(type, data, size, &image);
+	if (r != CUDA_SUCCESS)
+		return r;
 	r = add(state, type, &image, name, &jit);
 	image_fini(&image);
 	return r;
@@ -168,7 +190,8 @@ shim_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
 		return r;
 	if (!link_get(state))
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = shim_code_read_file(&image, path);
+	r = is_of_host(type) ? shim_code_read_bytes(&image, path) :
+			       shim_code_read_file(&image, path);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = add(state, type, &image, path, &jit);

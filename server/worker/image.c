@@ -3,6 +3,7 @@
  * The image store: code by the hash that the broker computed. Files come
  * sealed against writing, so what was checked stays what it was.
  */
+#include <ar.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -247,11 +248,61 @@ is_elf(const uint8_t *data, size_t size)
 }
 
 bool
+wkr_image_is_archive(const uint8_t *data, size_t size)
+{
+	return size >= SARMAG && memcmp(data, ARMAG, SARMAG) == 0;
+}
+
+/* The number in a field of `width` digits and spaces. False: it is none. */
+static bool
+read_number(const char *field, size_t width, size_t *out)
+{
+	size_t at = 0, value = 0;
+
+	for (; at < width && field[at] >= '0' && field[at] <= '9'; at++)
+		value = 10 * value + (size_t)(field[at] - '0');
+	*out = value;
+	if (!at)
+		return false;
+	for (; at < width; at++)
+		if (field[at] != ' ')
+			return false;
+	return true;
+}
+
+/* Members lie where their headers say, and those that are ELF are sound. */
+static bool
+archive_is_sound(const uint8_t *data, size_t size)
+{
+	size_t at = SARMAG, member;
+	struct ar_hdr header;
+
+	while (at < size) {
+		if (!fits(at, sizeof(header), size))
+			return false;
+		memcpy(&header, data + at, sizeof(header));
+		at += sizeof(header);
+		if (memcmp(header.ar_fmag, ARFMAG, sizeof(header.ar_fmag)) ||
+		    !read_number(header.ar_size, sizeof(header.ar_size),
+				 &member) || !fits(at, member, size))
+			return false;
+		if (is_elf(data + at, member) &&
+		    !elf_is_sound(data + at, member))
+			return false;
+		/* They begin at even places; the last need not be filled. */
+		at += member + member % 2;
+	}
+	return true;
+}
+
+bool
 wkr_image_is_sound(const uint8_t *data, size_t size)
 {
 	if (is_fatbin(data, size))
 		return fatbin_is_sound(data, size);
 	if (is_elf(data, size))
 		return elf_is_sound(data, size);
+	if (wkr_image_is_archive(data, size))
+		return archive_is_sound(data, size);
 	return true; /* text, which ends at its NUL */
 }

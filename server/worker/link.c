@@ -106,10 +106,11 @@ wkr_mpsLinkAdd(struct wkr_call *call, uint64_t link, uint32_t type,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!image || image->size != image_size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN &&
-	    type != CU_JIT_INPUT_FATBINARY)
+	if (type == CU_JIT_INPUT_NVVM || type >= CU_JIT_NUM_INPUT_TYPES)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!wkr_image_is_sound(image->data, image->size))
+	if ((type == CU_JIT_INPUT_LIBRARY) !=
+	    wkr_image_is_archive(image->data, image->size) ||
+	    !wkr_image_is_sound(image->data, image->size))
 		return CUDA_ERROR_INVALID_IMAGE;
 	r = wkr_jit_read(options, options_size, &jit);
 	if (r != CUDA_SUCCESS)

@@ -127,6 +127,8 @@ wkr_image_unrefp(struct wkr_image **image)
 /* Lengths inside the image stay inside it: the driver's loader believes
  * them. */
 bool wkr_image_is_sound(const uint8_t *data, size_t size);
+/* A library of object files? */
+bool wkr_image_is_archive(const uint8_t *data, size_t size);
 /* traits.c. Of an image for a device of compute capability sm / 10. */
 struct wkr_traits wkr_image_traits(const uint8_t *data, size_t size,
 				   unsigned sm);

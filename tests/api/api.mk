@@ -7,9 +7,10 @@ API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries regist
 	threads)
 API_FACTS := $(addprefix $(T)/,batches copies graphs_if graphs_moved ipc ipc_tokens launch_set linker \
 	mapped memory_host memory_pool memory_vmm pageable queries tensor textures)
+CUDADEVRT := $(firstword $(wildcard $(CUDA)/lib64/libcudadevrt.a $(CUDA)/lib/libcudadevrt.a))
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt \
-	$(T)/managed_rt
+	$(T)/managed_rt $(if $(CUDADEVRT),$(T)/libcudadevrt.a)
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
 CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh cudart.sh graphs.sh guest.sh ipc.sh shared.sh \
 	libraries.sh memory.sh)
@@ -51,6 +52,12 @@ $(T)/vecadd-rdc: examples/vecadd.cu
 	$(call say,NVCC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) -rdc=true -o $@ $<
+
+# To be linked with by the driver.
+$(T)/libcudadevrt.a: $(CUDADEVRT)
+	$(call say,CP,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)cp $< $@
 
 $(T)/graphs_rt $(T)/managed_rt: $(T)/%: tests/api/%.cu
 	$(call say,NVCC,$@)

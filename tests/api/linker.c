@@ -114,8 +114,42 @@ from_nonsense(void)
 	OK(cuLinkDestroy(state));
 }
 
+/* The runtime of the device, which lies beside this program if there is a
+ * toolkit. The software device takes no libraries. */
+static void
+from_library(const char *program)
+{
+	char path[4096];
+	const char *slash = strrchr(program, '/');
+	CUlinkState state = begin();
+	size_t size;
+	void *image;
+	CUresult r;
+
+	snprintf(path, sizeof(path), "%.*s/libcudadevrt.a",
+		 slash ? (int)(slash - program) : 1, slash ? program : ".");
+	if (access(path, R_OK)) {
+		OK(cuLinkDestroy(state));
+		return;
+	}
+	OK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)first, sizeof(first),
+			 "first", 0, NULL, NULL));
+	r = cuLinkAddFile(state, CU_JIT_INPUT_LIBRARY, path, 0, NULL, NULL);
+	printf("a library is added: %d\n", (int)r);
+	if (r == CUDA_SUCCESS) {
+		OK(cuLinkComplete(state, &image, &size));
+		fact("what is linked with a library runs", run(image) == 1);
+	}
+	OK(cuLinkDestroy(state));
+	state = begin();
+	answers("a library that is not there is said",
+		cuLinkAddFile(state, CU_JIT_INPUT_LIBRARY, "/nonexistent", 0,
+			      NULL, NULL), CUDA_ERROR_FILE_NOT_FOUND);
+	OK(cuLinkDestroy(state));
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	CUcontext ctx;
 
@@ -125,5 +159,7 @@ main(void)
 	from_memory();
 	from_file();
 	from_nonsense();
+	if (argc > 0)
+		from_library(argv[0]);
 	return facts_end();
 }

@@ -284,6 +284,51 @@ START_TEST(fatbin_is_checked_entry_by_entry)
 }
 END_TEST
 
+/* A member of an archive: its size as in its header, and its bytes. */
+static size_t
+add_member(uint8_t *out, size_t at, const char *size, const void *data,
+	   size_t bytes)
+{
+	memset(out + at, ' ', 60);
+	memcpy(out + at, "member.o/", 9);
+	memcpy(out + at + 48, size, strlen(size));
+	memcpy(out + at + 58, "`\n", 2);
+	memcpy(out + at + 60, data, bytes);
+	return at + 60 + bytes + bytes % 2;
+}
+
+START_TEST(archive_is_checked_member_by_member)
+{
+	const Elf64_Ehdr elf = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64}};
+	const Elf64_Ehdr wrong = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64},
+				  .e_shoff = 1000, .e_shnum = 1,
+				  .e_shentsize = sizeof(Elf64_Shdr)};
+	uint8_t data[512] = "!<arch>\n";
+	size_t size = add_member(data, 8, "5", "hello", 5), two;
+
+	ck_assert(wkr_image_is_archive(data, size));
+	ck_assert(wkr_image_is_sound(data, size));
+	ck_assert(wkr_image_is_sound(data, size - 1));
+	ck_assert(!wkr_image_is_sound(data, size - 2));
+	two = add_member(data, size, "64", &elf, sizeof(elf));
+	ck_assert(wkr_image_is_sound(data, two));
+	ck_assert(!wkr_image_is_sound(data, size + 20));
+	add_member(data, size, "64", &wrong, sizeof(wrong));
+	ck_assert(!wkr_image_is_sound(data, two));
+	add_member(data, size, "65", &elf, sizeof(elf));
+	ck_assert(!wkr_image_is_sound(data, two));
+	add_member(data, size, "9999999999", &elf, sizeof(elf));
+	ck_assert(!wkr_image_is_sound(data, two));
+	add_member(data, size, "six", &elf, sizeof(elf));
+	ck_assert(!wkr_image_is_sound(data, two));
+	add_member(data, size, "6x", &elf, sizeof(elf));
+	ck_assert(!wkr_image_is_sound(data, two));
+	data[size + 58] = 0;
+	ck_assert(!wkr_image_is_sound(data, two));
+	ck_assert(!wkr_image_is_archive(data, 7));
+}
+END_TEST
+
 static void
 add(struct wkr_times *times, uint64_t client, uint64_t begin, uint64_t end)
 {
@@ -355,6 +400,6 @@ SUITE("worker_parts", replay_translates_and_mints_handles,
       ranges_do_not_wrap_around, ranges_refuse_overlaps, ranges_are_taken_once,
       image_stays_mapped_while_a_load_reads_it,
       text_is_sound, elf_that_points_outside_is_not_sound,
-      fatbin_is_checked_entry_by_entry,
+      fatbin_is_checked_entry_by_entry, archive_is_checked_member_by_member,
       overlap_is_time_of_two_clients_or_more,
       overlap_of_a_client_with_itself_is_none)

@@ -2,9 +2,10 @@
 /*
  * Exchanging pages under a program's feet. A piece is copied to its new place
  * and one mremap() puts that where the old one was, so that every address is
- * mapped at every moment. What another thread writes between the two is lost:
- * pieces are small to keep that short, and pages that hold the program's
- * other data as well are exchanged only if it has no other thread.
+ * mapped at every moment. Threads that write between the two are held up
+ * (hold.h). Where the system does not allow that, what they write is lost;
+ * pieces are small to keep that short. Pages that hold the program's other
+ * data as well are exchanged only if it has no other thread.
  *
  * What lies at an address is read from /proc/self/maps each time: programs
  * unmap and map again without asking us.
@@ -23,6 +24,7 @@
 
 #include "proto/err.h"
 #include "shim/crew.h"
+#include "shim/hold.h"
 
 /* 0.1 ms of copying. */
 #define PIECE (UINT64_C(1) << 20)
@@ -228,30 +230,38 @@ put(void *from, uint64_t to, uint64_t size)
 }
 
 static int
-share_piece(const struct shim_pages *pages, uint64_t at, uint64_t size)
+share_piece(const struct shim_pages *pages, const struct shim_hold *hold,
+	    uint64_t at, uint64_t size)
 {
-	int locked = pages->locked ? MAP_LOCKED : 0;
+	int locked = pages->locked ? MAP_LOCKED : 0, r;
 	void *file = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | locked, pages->file.fd, (off_t)at);
 
 	if (file == MAP_FAILED)
 		return err_origin(-errno);
+	shim_hold_pages(hold, pages->start + at, size);
 	memcpy(pages->mirror + at,
 	       (const void *)(uintptr_t)(pages->start + at), size);
-	return put(file, pages->start + at, size);
+	r = put(file, pages->start + at, size);
+	shim_hold_release(hold, pages->start + at, size);
+	return r;
 }
 
 static int
-own_piece(const struct shim_pages *pages, uint64_t at, uint64_t size)
+own_piece(const struct shim_pages *pages, const struct shim_hold *hold,
+	  uint64_t at, uint64_t size)
 {
-	int locked = pages->locked ? MAP_LOCKED : 0;
+	int locked = pages->locked ? MAP_LOCKED : 0, r;
 	void *own = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | locked, -1, 0);
 
 	if (own == MAP_FAILED)
 		return err_origin(-errno);
+	shim_hold_pages(hold, pages->start + at, size);
 	memcpy(own, pages->mirror + at, size);
-	return put(own, pages->start + at, size);
+	r = put(own, pages->start + at, size);
+	shim_hold_release(hold, pages->start + at, size);
+	return r;
 }
 
 static uint64_t
@@ -262,8 +272,9 @@ piece_at(uint64_t at, uint64_t end)
 
 /* Walk through those pages that still are the file's. */
 static int
-each_of_file(const struct shim_pages *pages,
-	     int (*take)(const struct shim_pages *pages, uint64_t at,
+each_of_file(const struct shim_pages *pages, const struct shim_hold *hold,
+	     int (*take)(const struct shim_pages *pages,
+			 const struct shim_hold *hold, uint64_t at,
 			 uint64_t size))
 {
 	uint64_t end = pages->start + pages->size, at = pages->start;
@@ -292,7 +303,7 @@ each_of_file(const struct shim_pages *pages,
 			uint64_t offset = m.offset + (at - m.start);
 
 			if (offset == at - pages->start)
-				result = take(pages, offset, size);
+				result = take(pages, hold, offset, size);
 			if (result < 0)
 				return result;
 			at += size;
@@ -304,12 +315,15 @@ each_of_file(const struct shim_pages *pages,
 int
 shim_pages_share(const struct shim_pages *pages)
 {
+	struct shim_hold hold;
 	int r = 0;
 
+	shim_hold_begin(&hold);
 	for (uint64_t at = 0, n; at < pages->size && !r; at += n) {
 		n = piece_at(at, pages->size);
-		r = share_piece(pages, at, n);
+		r = share_piece(pages, &hold, at, n);
 	}
+	shim_hold_end(&hold);
 	if (r < 0)
 		shim_pages_own(pages);
 	return r;
@@ -318,13 +332,18 @@ shim_pages_share(const struct shim_pages *pages)
 void
 shim_pages_own(const struct shim_pages *pages)
 {
+	struct shim_hold hold;
+
 	/* Without memory for a piece it stays the file's, which nobody else
 	 * has any more: only a forked child would notice. */
-	each_of_file(pages, own_piece);
+	shim_hold_begin(&hold);
+	each_of_file(pages, &hold, own_piece);
+	shim_hold_end(&hold);
 }
 
 static int
-fork_piece(const struct shim_pages *pages, uint64_t at, uint64_t size)
+fork_piece(const struct shim_pages *pages, const struct shim_hold *hold,
+	   uint64_t at, uint64_t size)
 {
 	if (shim_fd_is_ours(&pages->file) &&
 	    mmap((void *)(uintptr_t)(pages->start + at), size,
@@ -332,11 +351,14 @@ fork_piece(const struct shim_pages *pages, uint64_t at, uint64_t size)
 		 (off_t)at) != MAP_FAILED)
 		return 0;
 	/* The program has closed our descriptor. */
-	return own_piece(pages, at, size);
+	return own_piece(pages, hold, at, size);
 }
 
 void
 shim_pages_forked(const struct shim_pages *pages)
 {
-	each_of_file(pages, fork_piece);
+	/* It has no other threads yet. */
+	const struct shim_hold nobody = { .fd = -1 };
+
+	each_of_file(pages, &nobody, fork_piece);
 }

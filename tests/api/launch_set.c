@@ -37,9 +37,8 @@ holds(CUdeviceptr p, uint32_t cells, uint32_t number, float fraction)
 		right &= i < cells ? all[i].number == number + i &&
 				     all[i].fraction == fraction :
 				     all[i].number == 0;
+	/* The next launch may be on a stream that waits for no other. */
 	OK(cuMemsetD8(p, 0, sizeof(all)));
-	/* A fill does not wait, and the next launch may be on a stream that
-	 * the default one does not order. */
 	OK(cuCtxSynchronize());
 	return right;
 }

@@ -199,6 +199,8 @@ shim_register_alias(uint64_t address, uint64_t *out_alias)
 	pthread_mutex_lock(&lock);
 	if (shim_range_find(address, &range) || range.kind != RANGE_REGISTERED)
 		r = CUDA_ERROR_INVALID_VALUE;
+	else if (range.device != shim_current->device)
+		r = refuse("it was registered on another device");
 	else if (!range.other && shim_process.perf & SHIM_NO_SWAP)
 		r = refuse("MPSSHIM_PERF has no_swap");
 	else if (!range.other)

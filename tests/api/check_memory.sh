@@ -166,4 +166,23 @@ row "nor when one is killed" killed
 export SOFTCUDA_DEVICES=2
 fresh
 row "batches and copies between two devices" under batches
+# Its address there would be none on the other device.
+registered_elsewhere() {
+	"$mpsrun" python3 -c '
+import ctypes, mmap, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+c = [ctypes.c_void_p(), ctypes.c_void_p()]
+p, memory = ctypes.c_uint64(), mmap.mmap(-1, 8192, mmap.MAP_PRIVATE)
+at = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+def get(i):
+    cuda.cuCtxSetCurrent(c[i])
+    return cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(p), at, 0)
+r = [cuda.cuInit(0)]
+r += [cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c[i]), i) for i in (0, 1)]
+r += [cuda.cuCtxSetCurrent(c[0]), cuda.cuMemHostRegister_v2(at, 8192, 2)]
+r += [get(0), get(1)]
+print(r)
+sys.exit(r != [0, 0, 0, 0, 0, 0, 801])'
+}
+row "registered memory has an address on its own device" registered_elsewhere
 finish_rows

@@ -63,6 +63,7 @@ struct soft_state {
 	uint64_t alloc_fault;             /* N-th allocation, 0: none */
 	bool wild;                        /* what is no handle is followed */
 	char load_fault[64];              /* what no image may hold, or "" */
+	char use_fault[64];               /* the kernel to die of, or "" */
 	_Atomic uint64_t allocs;
 };
 

@@ -4,6 +4,7 @@
  */
 #include "server/soft/soft_func.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -291,5 +292,7 @@ cuFuncLoad(CUfunction handle)
 
 	if (res)
 		return res;
+	if (!strcmp(soft.use_fault, soft_func_info(func)->name))
+		raise(SIGSEGV);
 	return func->ptx ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
 }

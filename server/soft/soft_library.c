@@ -176,8 +176,8 @@ make_kernels(struct soft_library *library)
 }
 
 /* SOFTCUDA_FAULT load: as when a compiler dies of what it is given. */
-static void
-load_fault(const struct soft_image *image)
+void
+soft_image_fault(const struct soft_image *image)
 {
 	const char *text = soft.load_fault;
 
@@ -200,7 +200,7 @@ soft_library_new(struct soft_library **out, const void *data, size_t limit,
 	library->refs = 1;
 	res = image_code_of(soft_image_open(&library->image, data, limit));
 	if (!res)
-		load_fault(&library->image);
+		soft_image_fault(&library->image);
 	if (!res)
 		res = parse(library, jit);
 	if (!res)

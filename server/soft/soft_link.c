@@ -83,6 +83,7 @@ add_data(struct soft_link *link, CUjitInputType type, const void *data,
 		return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY :
 		       type == CU_JIT_INPUT_PTX ? CUDA_ERROR_INVALID_PTX :
 		       CUDA_ERROR_INVALID_IMAGE;
+	soft_image_fault(&image);
 	res = add_text(link, &image);
 	soft_image_close(&image);
 	soft_jit_close(&link->jit);

@@ -95,6 +95,8 @@ extern pthread_mutex_t soft_module_lock;
 
 CUresult soft_library_new(struct soft_library **out, const void *data,
 			  size_t limit, struct soft_jit *jit);
+/* SOFTCUDA_FAULT load: does not return if the image is to be deadly. */
+void soft_image_fault(const struct soft_image *image);
 void soft_library_unref_locked(struct soft_library *library);
 /* The library's module in ctx, made when it is not there. Enters the gate,
  * drains: called without locks. */

@@ -149,7 +149,8 @@ fault_word(const char *word)
 		soft.wild = true;
 		return;
 	}
-	if (sscanf(word, "load:%63s", soft.load_fault) == 1)
+	if (sscanf(word, "load:%63s", soft.load_fault) == 1 ||
+	    sscanf(word, "use:%63s", soft.use_fault) == 1)
 		return;
 	if (sscanf(word, "launch:%llu=%u", &n, &code) == 2 && n)
 		rule.ordinal = n;

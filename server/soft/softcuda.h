@@ -33,7 +33,8 @@
  *       alloc:N         the N-th device allocation answers 2
  *       wild            a handle that is none, and NULL where the real driver
  *                       looks at it, end the process by SIGSEGV, as there
- *       load:TEXT       so does the load of an image with TEXT in it
+ *       load:TEXT       so does the load or link of an image with TEXT in it
+ *       use:NAME        so does cuFuncLoad of kernel NAME
  */
 #ifndef SERVER_SOFT_SOFTCUDA_H
 #define SERVER_SOFT_SOFTCUDA_H

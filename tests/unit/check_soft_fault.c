@@ -4,6 +4,8 @@
  */
 #include "tests/unit/soft_kit.h"
 
+#include <signal.h>
+
 static void
 all_is_poisoned(struct kit *k, CUresult code)
 {
@@ -179,8 +181,56 @@ START_TEST(second_context_dies_with_the_first)
 END_TEST
 
 static void
+load_kit(const char *fault)
+{
+	struct kit k;
+
+	setenv("SOFTCUDA_FAULT", fault, 1);
+	kit_open(&k);
+	ok(cuFuncLoad(k.bump));
+}
+
+START_TEST(load_of_the_text_ends_the_process)
+{
+	load_kit("load:vadd");
+}
+END_TEST
+
+START_TEST(link_of_the_text_ends_the_process)
+{
+	CUlinkState link;
+	struct kit k;
+
+	setenv("SOFTCUDA_FAULT", "load:vadd", 1);
+	kit_context(&k);
+	ok(cuLinkCreate(0, NULL, NULL, &link));
+	cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kit_ptx,
+		      sizeof(kit_ptx), "k", 0, NULL, NULL);
+}
+END_TEST
+
+START_TEST(use_of_the_named_kernel_ends_the_process)
+{
+	load_kit("use:bump");
+}
+END_TEST
+
+START_TEST(other_text_and_kernels_do_not)
+{
+	load_kit("use:bum,load:no-such-text");
+}
+END_TEST
+
+static void
 fill(TCase *tc)
 {
+	tcase_add_test_raise_signal(tc, link_of_the_text_ends_the_process,
+				    SIGSEGV);
+	tcase_add_test_raise_signal(tc, load_of_the_text_ends_the_process,
+				    SIGSEGV);
+	tcase_add_test_raise_signal(tc, use_of_the_named_kernel_ends_the_process,
+				    SIGSEGV);
+	tcase_add_test(tc, other_text_and_kernels_do_not);
 	tcase_add_test(tc, fault_ends_waits_of_other_streams);
 	tcase_add_test(tc, injected_fault_hits_the_named_kernel);
 	tcase_add_test(tc, injected_fault_hits_the_nth_launch);

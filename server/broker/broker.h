@@ -17,6 +17,7 @@
 #include "server/broker/ipc.h"
 #include "server/broker/loop.h"
 #include "server/broker/quota.h"
+#include "server/broker/risk.h"
 #include "server/broker/store.h"
 
 struct brk_client;
@@ -78,6 +79,7 @@ struct brk_broker {
 	struct brk_addresses addresses;
 	struct brk_store store;
 	struct brk_ipc ipc;
+	struct brk_risks risks;
 
 	uint64_t next_id;               /* clients, pieces, blocks */
 	uint64_t total_clients, bad_frames, workers_started;

@@ -148,6 +148,44 @@ fill_client(struct brk_status *job, struct brk_client *client,
 		out->waiting = (char *)"ended; its last work has to retire";
 }
 
+/* With the key's text. */
+struct risk_room {
+	Mps__RiskStat stat;
+	char key[2 * RISK_KEY + 1];
+};
+
+static void
+fill_risk(const struct brk_risk *risk, struct risk_room *out)
+{
+	mps__risk_stat__init(&out->stat);
+	for (unsigned int i = 0; i < RISK_KEY; i++)
+		snprintf(out->key + 2 * i, 3, "%02x", risk->key[i]);
+	out->stat.key = out->key;
+	out->stat.call = (char *)brk_risk_text(risk->call);
+	out->stat.refused = risk->verdict == RISK_REFUSED;
+	out->stat.client = risk->client;
+	out->stat.pid = risk->pid;
+	out->stat.exe = (char *)risk->exe;
+	out->stat.since_s = (brk_now_ns() - risk->at_ns) / 1000000000u;
+}
+
+static size_t
+fill_risks(struct brk_broker *broker, struct risk_room rooms[RISK_RECORDS],
+	   Mps__RiskStat *out[RISK_RECORDS])
+{
+	size_t n = 0;
+
+	brk_risk_settle(broker);
+	for (unsigned int i = 0; i < RISK_RECORDS; i++) {
+		if (!broker->risks.records[i].verdict)
+			continue;
+		fill_risk(&broker->risks.records[i], &rooms[n]);
+		out[n] = &rooms[n].stat;
+		n++;
+	}
+	return n;
+}
+
 static void
 fill_broker(struct brk_broker *broker, Mps__StatusReply *out)
 {
@@ -190,6 +228,8 @@ tell(struct brk_status *job)
 	struct brk_broker *broker = job->client->broker;
 	_cleanup_free_ Mps__ClientStat **clients = NULL;
 	Mps__WorkerStat workers[BRK_DEVICES], *worker_ptrs[BRK_DEVICES];
+	struct risk_room rooms[RISK_RECORDS];
+	Mps__RiskStat *risks[RISK_RECORDS];
 	Mps__StatusReply reply = MPS__STATUS_REPLY__INIT;
 	_cleanup_free_ Mps__ClientStat *stats = NULL;
 	struct brk_client *client;
@@ -216,6 +256,8 @@ tell(struct brk_status *job)
 	}
 	reply.workers = worker_ptrs;
 	reply.clients = clients;
+	reply.risks = risks;
+	reply.n_risks = fill_risks(broker, rooms, risks);
 	fill_broker(broker, &reply);
 	send_reply(job->client, &reply);
 }

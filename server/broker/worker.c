@@ -113,13 +113,15 @@ build_env(struct brk_broker *broker, struct env_room *room)
 }
 
 static int
-spawn(struct brk_device *device, int sock, int output, pid_t *out_pid)
+spawn(struct brk_device *device, int sock, int output, int risks,
+      pid_t *out_pid)
 {
 	struct brk_broker *broker = device->broker;
 	struct env_room env;
 	char ordinal[16], *argv[] = {
 		broker->worker_program, (char *)"--driver",
-		broker->driver.path, (char *)"--device", ordinal, NULL,
+		broker->driver.path, (char *)"--device", ordinal,
+		(char *)"--risk-fd", (char *)"4", NULL,
 	};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -143,6 +145,7 @@ spawn(struct brk_device *device, int sock, int output, pid_t *out_pid)
 	posix_spawn_file_actions_adddup2(&actions, output, 1);
 	posix_spawn_file_actions_adddup2(&actions, output, 2);
 	posix_spawn_file_actions_adddup2(&actions, sock, 3);
+	posix_spawn_file_actions_adddup2(&actions, risks, 4);
 	r = posix_spawn(out_pid, broker->worker_program, &actions, &attr, argv,
 			env.list);
 	posix_spawnattr_destroy(&attr);
@@ -306,8 +309,10 @@ worker_fault(struct brk_worker *worker, const Mps__WorkerFault *fault)
 	for (int i = 0; i < 64 && brk_worker_read(worker); i++)
 		;
 	worker->culprit = fault->client;
-	/* Its last words: the process ends by that signal. */
-	if (fault->signal)
+	/* Its last words: the process ends by that signal, unless it sees the
+	 * end of this connection first. */
+	worker->died = fault->signal;
+	if (worker->died)
 		return -EPIPE;
 	worker->fault = fault->status ? fault->status : BRK_LAUNCH_FAILED;
 	worker->suspects = fault->suspects;
@@ -439,7 +444,7 @@ brk_worker_reap(struct brk_worker *worker)
 {
 	struct brk_device *device = worker->device;
 	char line[128];
-	bool counts;
+	bool badly, decided, counts;
 	int status;
 
 	if (waitpid(worker->pid, &status, WNOHANG) != worker->pid)
@@ -449,10 +454,13 @@ brk_worker_reap(struct brk_worker *worker)
 	/* A fault, or a call that the driver dies in, is some client's doing,
 	 * who has lost by it; what counts
 	 * against the device is a worker that ends without saying why, or
-	 * with nobody's kernel in flight. */
+	 * with nobody's kernel in flight. If it was code that is refused from
+	 * now on, the first of its two ends has counted. */
+	badly = worker->was_ready && (status || worker->died) &&
+		!worker->fault && !worker->replaced;
+	decided = badly && !worker->killed && brk_risk_judge(worker);
 	counts = !worker->was_ready ||
-		 (status && !worker->fault && !worker->culprit &&
-		  !worker->replaced) ||
+		 (badly && !worker->culprit && !decided) ||
 		 (worker->fault && !worker->suspects && !worker->culprit) ||
 		 worker->fault == BRK_ECC_UNCORRECTABLE;
 	log_line(counts ? LOG_ERROR : LOG_INFO, "%s", line);
@@ -464,6 +472,7 @@ brk_worker_reap(struct brk_worker *worker)
 	brk_timer_stop(&worker->patience);
 	brk_loop_remove(&worker->broker->loop, &worker->output);
 	close(worker->output_fd);
+	brk_risk_close(worker);
 	device->worker = NULL;
 	free(worker);
 	brk_device_ended(device, counts);
@@ -472,7 +481,7 @@ brk_worker_reap(struct brk_worker *worker)
 
 /* ---- start --------------------------------------------------------------*/
 
-/* High numbers, so that no descriptor is in the way of 0 to 3 in spawn(). */
+/* High numbers, so that no descriptor is in the way of 0 to 4 in spawn(). */
 static int
 pair(int out[2], bool sockets)
 {
@@ -497,6 +506,7 @@ pair(int out[2], bool sockets)
 static int
 connect_worker(struct brk_worker *worker, int sock[2], int output[2])
 {
+	_cleanup_close_ int low = -1, risks = -1;
 	int r;
 
 	r = brk_conn_init(&worker->conn, &worker->broker->loop, sock[0],
@@ -512,7 +522,13 @@ connect_worker(struct brk_worker *worker, int sock[2], int output[2])
 			 EPOLLIN);
 	if (r < 0)
 		return err_trace(r);
-	return err_trace(spawn(worker->device, sock[1], output[1],
+	r = brk_risk_open(worker, &low);
+	if (r < 0)
+		return err_trace(r);
+	risks = fcntl(low, F_DUPFD_CLOEXEC, 10);
+	if (risks < 0)
+		return err_origin(-errno);
+	return err_trace(spawn(worker->device, sock[1], output[1], risks,
 			       &worker->pid));
 }
 
@@ -540,6 +556,7 @@ brk_worker_start(struct brk_device *device, struct brk_worker **out_worker)
 	if (r < 0) {
 		brk_conn_fini(&worker->conn);
 		brk_loop_remove(&broker->loop, &worker->output);
+		brk_risk_close(worker);
 		err_closep(&sock[0]);
 		err_closep(&output[0]);
 		free(worker);

@@ -67,12 +67,14 @@ struct brk_worker {
 	struct brk_window windows[ADDR_WINDOWS];
 	unsigned int nwindows;
 	uint64_t free, total;           /* bytes of device memory */
+	struct risk_page *risks;        /* shared with it; risk.h */
 	uint32_t fault;                 /* CUresult that it announced */
 	uint64_t culprit;               /* client, 0: not known */
 	uint32_t suspects;              /* clients that it may have been */
 	char fault_message[256];
 	uint64_t stats_asked_ns;        /* 0: no WorkerStats unanswered */
 	bool was_ready, gave_up, killed;
+	bool died;                      /* in a call of the culprit's */
 	bool replaced;                  /* by us, and nobody is to blame */
 };
 

@@ -88,6 +88,21 @@ program_name(const char *exe)
 	return slash && slash[1] ? slash + 1 : exe;
 }
 
+static void
+print_risk(const Mps__RiskStat *r)
+{
+	char ago[48];
+
+	printf("  %s %.12s: %s ended while %s for client %" PRIu64
+	       " (pid %d, %s), %s ago; %s\n",
+	       r->refused ? "refused " : "suspect ", r->key,
+	       r->refused ? "two workers" : "a worker",
+	       r->call, r->client, r->pid, program_name(r->exe),
+	       uptime(r->since_s, ago),
+	       r->refused ? "until this broker ends" :
+			    "refused after one more");
+}
+
 /* For how long a kernel of its was running, as far as that is known. */
 static const char *
 kernel_time(const Mps__StatusReply *s, const Mps__ClientStat *c, char out[24])
@@ -138,6 +153,8 @@ ctl_print_table(const Mps__StatusReply *s)
 	       " bad frames\n", s->n_clients, s->total_clients, s->bad_frames);
 	printf("  holds    %" PRIu64 " chunks, %" PRIu64 " images (%s)\n",
 	       s->vault_chunks, s->store_images, bytes(s->store_bytes, store));
+	for (size_t i = 0; i < s->n_risks; i++)
+		print_risk(s->risks[i]);
 	for (size_t i = 0; i < s->n_workers; i++)
 		print_worker(s->workers[i]);
 	if (!s->n_workers)

@@ -22,6 +22,7 @@
 
 #include "proto/frame.h"
 #include "server/worker/client.h"
+#include "server/worker/risk.h"
 
 /* A compiler that has used up its stack has none left for us. */
 #define ROOM (64u * 1024u)
@@ -151,6 +152,7 @@ crashed(int number, siginfo_t *info, void *context)
 		     place, info->si_addr);
 	if (n > 0 && write(STDERR_FILENO, text, (size_t)n) == n)
 		text[n - 1] = '\0';
+	wkr_risk_crash();
 	tell_broker(number, text);
 	/* SA_RESETHAND: the same instruction, or abort(), ends it now. */
 	raise(number);

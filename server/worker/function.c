@@ -10,6 +10,7 @@
 #include "proto/function.h"
 #include "server/worker/jit.h"
 #include "server/worker/module.h"
+#include "server/worker/risk.h"
 
 struct wkr_module *
 wkr_module_ref(struct wkr_client *client, uint64_t handle)
@@ -111,8 +112,8 @@ note_missing_code(struct wkr_module *m, const char *name,
 }
 
 static CUresult
-get_function(struct wkr_module *m, const char *name, CUfunction *out,
-	     struct function_info *info)
+ask_driver(struct wkr_module *m, const char *name, CUfunction *out,
+	   struct function_info *info)
 {
 	CUresult r;
 
@@ -132,6 +133,20 @@ get_function(struct wkr_module *m, const char *name, CUfunction *out,
 		return CUDA_ERROR_NOT_SUPPORTED;
 	allow_all(*out, info);
 	return CUDA_SUCCESS;
+}
+
+static CUresult
+get_function(struct wkr_module *m, const char *name, CUfunction *out,
+	     struct function_info *info)
+{
+	CUresult r;
+
+	if (!wkr_risk_begin(m->client, RISK_FUNCTION, m->code->hash,
+			    wkr_risk_name(name)))
+		return CUDA_ERROR_INVALID_IMAGE;
+	r = ask_driver(m, name, out, info);
+	wkr_risk_end();
+	return r;
 }
 
 static struct wkr_kernel *
@@ -345,6 +360,40 @@ own_global(struct wkr_client *client, struct wkr_module *m, uint64_t address,
 	return r == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+static CUresult
+ask_address(struct wkr_module *m, const struct wkr_code *code,
+	    const char *name, CUdeviceptr *at, size_t *bytes)
+{
+	CUresult r;
+
+	if (!wkr_risk_begin(m->client, RISK_GLOBAL, code->hash,
+			    wkr_risk_name(name)))
+		return CUDA_ERROR_INVALID_IMAGE;
+	r = wkr_ok(wkr.drv.cuModuleGetGlobal_v2(at, bytes, code->native, name));
+	wkr_risk_end();
+	return r;
+}
+
+static CUresult
+load_own(struct wkr_module *m, const struct wkr_code *code)
+{
+	CUmodule native;
+	CUresult r;
+
+	if (!wkr_risk_begin(m->client, RISK_LOAD, code->hash, 0))
+		return CUDA_ERROR_INVALID_IMAGE;
+	r = wkr_ok(wkr.drv.cuModuleLoadDataEx(&native, m->image->data,
+					      code->jit->count,
+					      code->jit->names,
+					      code->jit->values));
+	wkr_risk_end();
+	if (r != CUDA_SUCCESS)
+		return r;
+	atomic_fetch_add(&wkr.image_loads, 1);
+	m->own = wkr_code_create(m->image, code->jit, native, NULL, false);
+	return m->own ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 /*
  * A variable's address gives its client the right to write it. Of code that
  * is shared no kernel writes one (traits.c), but the other clients could read
@@ -355,27 +404,17 @@ get_global(struct wkr_call *call, struct wkr_module *m, const char *name,
 	   CUdeviceptr *at, size_t *bytes)
 {
 	struct wkr_code *code = m->own ? m->own : m->code;
-	CUmodule native;
 	CUresult r;
 
 	if (!code->used && !wkr_is_quiet(call->client, call->since_ns))
 		return WKR_AGAIN;
-	r = wkr_ok(wkr.drv.cuModuleGetGlobal_v2(at, bytes, code->native, name));
+	r = ask_address(m, code, name, at, bytes);
 	if (r != CUDA_SUCCESS || !code->shared)
 		return r;
 	if (!wkr_is_quiet(call->client, call->since_ns))
 		return WKR_AGAIN;
-	r = wkr_ok(wkr.drv.cuModuleLoadDataEx(&native, m->image->data,
-					      code->jit->count,
-					      code->jit->names,
-					      code->jit->values));
-	if (r != CUDA_SUCCESS)
-		return r;
-	atomic_fetch_add(&wkr.image_loads, 1);
-	m->own = wkr_code_create(m->image, code->jit, native, NULL, false);
-	if (!m->own)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	return wkr_ok(wkr.drv.cuModuleGetGlobal_v2(at, bytes, native, name));
+	r = load_own(m, code);
+	return r == CUDA_SUCCESS ? ask_address(m, m->own, name, at, bytes) : r;
 }
 
 CUresult
@@ -465,8 +504,13 @@ wkr_mpsModuleKernels(struct wkr_call *call, uint64_t module, uint32_t first,
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
 	r = wkr_module_wake(m, call->since_ns);
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS &&
+	    !wkr_risk_begin(call->client, RISK_NAMES, m->code->hash, 0)) {
+		r = CUDA_ERROR_INVALID_IMAGE;
+	} else if (r == CUDA_SUCCESS) {
 		r = list_kernels(m, first, total, names, names_size);
+		wkr_risk_end();
+	}
 	wkr_module_unref(m);
 	return r;
 }

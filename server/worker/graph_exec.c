@@ -7,6 +7,7 @@
 #include "server/worker/graph.h"
 #include "server/worker/module.h"
 #include "server/worker/overlap.h"
+#include "server/worker/risk.h"
 
 #define INSTANTIATE_FLAGS \
 	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | \
@@ -16,6 +17,22 @@
 #define BUILD_WAIT_NS (60 * UINT64_C(1000000000))
 
 /* ---- instantiate: a helper's ---- */
+
+/* What a graph holds nobody can name, since it names objects; but nobody else
+ * has it, and in the next worker its handle is the same. */
+static CUresult
+instantiate(struct wkr_graph *g, uint64_t handle, uint64_t flags)
+{
+	uint64_t key[RISK_KEY / 8] = {g->client->id, handle};
+	CUresult r;
+
+	if (!wkr_risk_begin(g->client, RISK_GRAPH, (const uint8_t *)key, 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	r = wkr_ok(wkr.drv.cuGraphInstantiateWithFlags(
+		&g->native, g->graph, flags & INSTANTIATE_FLAGS));
+	wkr_risk_end();
+	return r;
+}
 
 CUresult
 wkr_mpsGraphInstantiate(struct wkr_call *call, uint64_t graph, uint32_t nodes,
@@ -50,8 +67,7 @@ wkr_mpsGraphInstantiate(struct wkr_call *call, uint64_t graph, uint32_t nodes,
 	}
 	r = g->error;
 	if (r == CUDA_SUCCESS)
-		r = wkr_ok(wkr.drv.cuGraphInstantiateWithFlags(
-			&g->native, g->graph, flags & INSTANTIATE_FLAGS));
+		r = instantiate(g, graph, flags);
 	wkr_graph_give(g, r == CUDA_SUCCESS ? WKR_GRAPH_READY
 					    : WKR_GRAPH_BUILDING);
 	return r;

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/sha256.h"
 #include "server/worker/jit.h"
 #include "server/worker/module.h"
+#include "server/worker/risk.h"
 
 /* Of each log; the client asks for no more. */
 #define LOG_SIZE 4096u
@@ -16,6 +18,7 @@ struct wkr_link {
 	CUlinkState native; /* first member (struct wkr_object) */
 	const uint8_t *linked;
 	size_t size;
+	uint8_t key[RISK_KEY]; /* of all that has been added */
 	/* The driver writes into these until the state is destroyed. */
 	struct wkr_jit jit;
 	char info[LOG_SIZE], error[LOG_SIZE];
@@ -86,6 +89,27 @@ give_log(const char *log, void *out, size_t *size)
 	memcpy(out, log, *size);
 }
 
+/* Of what it was and the next input. */
+static void
+extend_key(struct wkr_link *l, uint32_t type, const struct wkr_image *image)
+{
+	struct sha256 sha;
+
+	_Static_assert(SHA256_SIZE == RISK_KEY, "a hash is a key");
+	sha256_init(&sha);
+	sha256_update(&sha, l->key, sizeof(l->key));
+	sha256_update(&sha, &type, sizeof(type));
+	sha256_update(&sha, image->hash, sizeof(image->hash));
+	sha256_final(&sha, l->key);
+}
+
+static CUresult
+refuse(void *error, size_t *error_size)
+{
+	give_log(WKR_RISK_TEXT, error, error_size);
+	return CUDA_ERROR_INVALID_IMAGE;
+}
+
 CUresult
 wkr_mpsLinkAdd(struct wkr_call *call, uint64_t link, uint32_t type,
 	       const void *hash, size_t hash_size, uint64_t image_size,
@@ -115,9 +139,13 @@ wkr_mpsLinkAdd(struct wkr_call *call, uint64_t link, uint32_t type,
 	r = wkr_jit_read(options, options_size, &jit);
 	if (r != CUDA_SUCCESS)
 		return r;
+	if (!wkr_risk_begin(call->client, RISK_LINK, image->hash, type))
+		return refuse(error, error_size);
 	r = wkr_ok(wkr.drv.cuLinkAddData_v2(
 		l->native, (CUjitInputType)type, (void *)image->data,
 		image->size, name, jit.count, jit.names, jit.values));
+	wkr_risk_end();
+	extend_key(l, type, image);
 	give_log(l->info, info, info_size);
 	give_log(l->error, error, error_size);
 	return r;
@@ -136,7 +164,10 @@ wkr_mpsLinkComplete(struct wkr_call *call, uint64_t link, uint64_t *size,
 	(void)error_cap;
 	if (!l)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (!wkr_risk_begin(call->client, RISK_LINK, l->key, 0))
+		return refuse(error, error_size);
 	r = wkr_ok(wkr.drv.cuLinkComplete(l->native, &linked, &l->size));
+	wkr_risk_end();
 	give_log(l->info, info, info_size);
 	give_log(l->error, error, error_size);
 	if (r != CUDA_SUCCESS)

@@ -15,11 +15,12 @@
 #include "server/worker/crash.h"
 #include "server/worker/lane.h"
 #include "server/worker/overlap.h"
+#include "server/worker/risk.h"
 
 static void
 usage(FILE *out)
 {
-	fprintf(out, "usage: mpsd-worker --driver PATH --device N\n"
+	fprintf(out, "usage: mpsd-worker --driver PATH --device N [--risk-fd N]\n"
 		     "Started by mpsd, with its socket as descriptor 3.\n");
 }
 
@@ -29,6 +30,7 @@ read_arguments(int argc, char **argv)
 	static const struct option options[] = {
 		{"driver", required_argument, NULL, 'd'},
 		{"device", required_argument, NULL, 'n'},
+		{"risk-fd", required_argument, NULL, 'r'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
@@ -41,6 +43,10 @@ read_arguments(int argc, char **argv)
 			break;
 		case 'n':
 			wkr.ordinal = atoi(optarg);
+			break;
+		case 'r':
+			if (wkr_risk_open(atoi(optarg)) < 0)
+				return -1;
 			break;
 		case 'h':
 			usage(stdout);

@@ -6,12 +6,14 @@
 #include "server/worker/module.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/function.h"
 #include "server/worker/crash.h"
 #include "server/worker/jit.h"
+#include "server/worker/risk.h"
 
 /* How long a handle may still belong to an unload that has not come through
  * the ordered ring. */
@@ -387,6 +389,7 @@ struct load {
 	struct wkr_image *image;
 	bool wrapper, alone;
 	bool told;	      /* the caller wants the compiler's report */
+	bool refused;	      /* it has ended workers */
 	struct wkr_jit plain; /* options that tell loads apart */
 	struct wkr_jit all;   /* with the logs */
 };
@@ -406,7 +409,11 @@ find_code(const struct wkr_client *client, uint64_t since_ns, struct load *l,
 		return CUDA_SUCCESS;
 	if (!wkr_is_quiet(client, since_ns))
 		return WKR_AGAIN;
+	l->refused = !wkr_risk_begin(client, RISK_LOAD, l->image->hash, 0);
+	if (l->refused)
+		return CUDA_ERROR_INVALID_IMAGE;
 	r = load_native(l->image, l->wrapper, &l->all, &library, &native);
+	wkr_risk_end();
 	if (r != CUDA_SUCCESS)
 		return r;
 	*out = wkr_code_create(l->image, &l->plain, native, library, shares);
@@ -520,6 +527,8 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 				   options_size);
 	else
 		free(m);
+	if (l.refused && error && error_cap)
+		snprintf(error, error_cap, "%s", WKR_RISK_TEXT);
 	trim_log(info, info_size);
 	trim_log(error, error_size);
 	return r;

@@ -666,6 +666,74 @@ three_ends_in_a_minute_are_enough(unsigned rounds)
 	expect_error(&puppets[0], "the worker of device 0 ended");
 }
 
+static long
+workers_started(void)
+{
+	return number(status(), "", "workers_started");
+}
+
+/* Code that ends so many workers, with whoever brings it, and then is
+ * refused. Only the software device's loader dies when it is told to. */
+static void
+ends_workers(const char *fault, const char *command, int count)
+{
+	const char *driver = getenv("MPSSHIM_DRIVER");
+
+	if (!driver || strcmp(driver, "soft") != 0) {
+		row_skipped = true;
+		return;
+	}
+	setenv("SOFTCUDA_FAULT", fault, 1);
+	make(0, 4);
+	for (int i = 1; i <= count; i++) {
+		expect(&puppets[i], command, "719");
+		expect_error(&puppets[i], "the driver died in a call of this "
+			     "program");
+		expect(&puppets[0], "check", "ok");
+	}
+	for (int i = 0; i < 2; i++) {
+		expect(&puppets[3], command, "200");
+		expect(&puppets[0], command, "200");
+	}
+	if (workers_started() != count + 1)
+		complain("%ld workers, not %d", workers_started(), count + 1);
+	for (int i = 0; i < 4; i += 3) {
+		expect(&puppets[i], "check", "ok");
+		expect_quiet(&puppets[i]);
+	}
+	if (!strstr(status(), "\"refused\": true"))
+		complain("status: %s", status());
+	expect_log("once more, and it is refused");
+	unsetenv("SOFTCUDA_FAULT");
+}
+
+static void
+image_that_ends_workers(unsigned rounds)
+{
+	(void)rounds;
+	ends_workers("load:crasher", "crash", 2);
+	if (!row_skipped)
+		expect_log("ended while loading code");
+}
+
+static void
+kernel_that_ends_workers(unsigned rounds)
+{
+	(void)rounds;
+	ends_workers("use:crasher", "crashuse", 2);
+	if (!row_skipped)
+		expect_log("ended while taking a kernel out of code");
+}
+
+static void
+link_that_ends_workers(unsigned rounds)
+{
+	(void)rounds;
+	ends_workers("load:crasher", "crashlink", 2);
+	if (!row_skipped)
+		expect_log("ended while linking code");
+}
+
 /* Its kernel never ends, and loading code would wait for it. */
 static void
 endless_kernel_of_a_dead_client(unsigned rounds)
@@ -728,7 +796,13 @@ main(int argc, char **argv)
 	row("a kernel with much local memory stops nobody",
 	    deep_kernel_stops_nobody, 1);
 	row("a call that the driver dies in costs its caller alone",
-	    deadly_call_costs_its_caller, 4);
+	    deadly_call_costs_its_caller, 1);
+	row("an image that ends two workers is refused",
+	    image_that_ends_workers, 1);
+	row("a kernel that ends two workers is refused",
+	    kernel_that_ends_workers, 1);
+	row("a link that ends two workers is refused",
+	    link_that_ends_workers, 1);
 	if (!failed) {
 		char command[128];
 

@@ -20,6 +20,10 @@
  *   array        make an array
  *   deadly       load code that says so
  *   dig, deep    load a kernel with 8 KiB of local memory; run it
+ *   crash        load an image with a kernel "crasher", which ends the worker
+ *                if SOFTCUDA_FAULT says so
+ *   crashlink    link such an image
+ *   crashuse     load it and take out the kernel
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -93,6 +97,12 @@ static const char deep[] =
 	" mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d1, %d2;\n"
 	" st.local.volatile.u32 [%d3], %r1;\n"
 	" ld.local.volatile.u32 %r2, [%d1+4]; ret;\n}\n";
+
+/* Loads; what then happens to its kernel is the software device's to say. */
+static const char crashing[] =
+	".version 7.0\n.target sm_50\n.address_size 64\n"
+	".visible .entry crasher()\n{\n ret;\n}\n"
+	".visible .entry other()\n{\n ret;\n}\n";
 
 static CUdevice device;
 static CUcontext context;
@@ -480,6 +490,46 @@ do_deep(void)
 	OK(cuStreamSynchronize(streams[0]));
 }
 
+static void
+do_crash(void)
+{
+	OK(cuModuleLoadData(&other, crashing));
+	OK(cuModuleUnload(other));
+}
+
+static void
+do_crash_in_link(void)
+{
+	char text[256] = "";
+	CUjit_option options[] = {
+		CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+	};
+	void *values[] = { text, (void *)sizeof(text) };
+	CUlinkState link;
+	CUresult r;
+
+	OK(cuLinkCreate(2, options, values, &link));
+	r = cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)crashing,
+			  sizeof(crashing), "crash", 0, NULL, NULL);
+	OK(cuLinkDestroy(link));
+	if (r != CUDA_SUCCESS && !strstr(text, "it has ended"))
+		wrong("no reason");
+	OK(r);
+}
+
+static void
+do_crash_in_use(void)
+{
+	CUfunction f;
+	CUresult r;
+
+	OK(cuModuleLoadData(&other, crashing));
+	OK(cuModuleGetFunction(&f, other, "other"));
+	r = cuModuleGetFunction(&f, other, "crasher");
+	OK(cuModuleUnload(other));
+	OK(r);
+}
+
 /* As a program that hopes for the best. */
 static void
 do_reset(void)
@@ -540,6 +590,12 @@ run(const char *command)
 		do_deep();
 	else if (!strncmp(command, "deadly", 6))
 		do_deadly();
+	else if (!strcmp(command, "crash"))
+		do_crash();
+	else if (!strcmp(command, "crashlink"))
+		do_crash_in_link();
+	else if (!strcmp(command, "crashuse"))
+		do_crash_in_use();
 	else
 		wrong("no such command");
 }

@@ -343,6 +343,98 @@ START_TEST(a_device_is_lost_after_three_deaths_in_a_minute)
 }
 END_TEST
 
+/* A status with so many of them; the caller's. */
+static Mps__Control *
+risks(size_t count)
+{
+	Mps__Control *answer = rig_status();
+
+	ck_assert_uint_eq(answer->status_reply->n_risks, count);
+	return answer;
+}
+
+static const char key[] =
+	"5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
+
+START_TEST(code_that_ends_two_workers_is_refused)
+{
+	struct rig_client client, other;
+	Mps__Control *answer;
+	const Mps__RiskStat *risk;
+
+	rig_start(NULL);
+	rig_join(&client);
+	rig_join(&other);
+	/* Asked twice, this ends two; the next one knows better. */
+	ck_assert_uint_eq(provoke(&client, FAKE_CHUNK_LOADS), 806);
+	ck_assert_uint_eq(provoke(&client, FAKE_CHUNK_LOADS), 200);
+	ck_assert_uint_eq(provoke(&other, FAKE_CHUNK_LOADS), 200);
+	answer = risks(1);
+	ck_assert_uint_eq(answer->status_reply->workers_started, 3);
+	risk = answer->status_reply->risks[0];
+	ck_assert(risk->refused);
+	ck_assert_str_eq(risk->key, key);
+	ck_assert_str_eq(risk->call, "loading code");
+	ck_assert_int_eq(risk->pid, getpid());
+	mps__control__free_unpacked(answer, NULL);
+	/* The second end was not against the device: this is the second that
+	 * is, and only the next the third. */
+	kill(worker_pid(), SIGKILL);
+	ck_assert_uint_eq(provoke(&other, FAKE_CHUNK_LOADS), 200);
+	ck_assert_uint_eq(provoke(&other, 2 * MIB), 0);
+	rig_leave(&client);
+	rig_leave(&other);
+}
+END_TEST
+
+START_TEST(code_that_a_worker_only_happened_to_load_is_not_refused)
+{
+	bool passes = !_i;
+	struct rig_client client;
+	Mps__Control *answer;
+
+	rig_start(NULL);
+	rig_join(&client);
+	ck_assert_uint_eq(provoke(&client, FAKE_CHUNK_BEGINS), 0);
+	mps__control__free_unpacked(risks(0), NULL);
+	kill(worker_pid(), SIGKILL);
+	ck_assert_uint_eq(provoke(&client, passes ? FAKE_CHUNK_PASSES :
+				  2 * MIB), 0);
+	answer = risks(passes ? 0 : 1);
+	if (!passes)
+		ck_assert(!answer->status_reply->risks[0]->refused);
+	mps__control__free_unpacked(answer, NULL);
+	ck_assert_uint_eq(provoke(&client, FAKE_CHUNK_BEGINS), 0);
+	kill(worker_pid(), SIGKILL);
+	ck_assert_uint_eq(provoke(&client, 2 * MIB), 0);
+	answer = risks(1);
+	ck_assert_int_eq(answer->status_reply->risks[0]->refused, !passes);
+	mps__control__free_unpacked(answer, NULL);
+	/* That is no longer the worker's to say. */
+	ck_assert_uint_eq(provoke(&client, FAKE_CHUNK_PASSES), 0);
+	mps__control__free_unpacked(risks(passes ? 0 : 1), NULL);
+	rig_leave(&client);
+}
+END_TEST
+
+START_TEST(what_a_worker_says_of_nobody_is_read_all_the_same)
+{
+	struct rig_client client;
+	Mps__Control *answer;
+
+	rig_start(NULL);
+	rig_join(&client);
+	ck_assert_uint_eq(provoke(&client, FAKE_CHUNK_BEGINS_FOR_NOBODY), 0);
+	kill(worker_pid(), SIGKILL);
+	ck_assert_uint_eq(provoke(&client, 2 * MIB), 0);
+	answer = risks(1);
+	ck_assert_int_eq(answer->status_reply->risks[0]->pid, 0);
+	ck_assert_str_eq(answer->status_reply->risks[0]->exe, "");
+	mps__control__free_unpacked(answer, NULL);
+	rig_leave(&client);
+}
+END_TEST
+
 START_TEST(a_worker_s_reason_not_to_start_reaches_the_client)
 {
 	struct rig_client client;
@@ -488,6 +580,8 @@ make_suite(void)
 		faults_of_clients_do_not_count_against_the_device,
 		a_device_is_lost_after_three_deaths_in_a_minute,
 		a_worker_s_reason_not_to_start_reaches_the_client,
+		code_that_ends_two_workers_is_refused,
+		what_a_worker_says_of_nobody_is_read_all_the_same,
 		a_worker_that_ends_at_once_gives_802,
 		a_worker_program_that_cannot_run_gives_802,
 		a_client_that_goes_while_a_worker_is_silent_is_forgotten,
@@ -504,6 +598,9 @@ make_suite(void)
 		tcase_add_test(tcase, tests[i]);
 	tcase_add_loop_test(tcase, a_question_that_ends_workers_is_asked_twice, 0,
 			    4);
+	tcase_add_loop_test(tcase,
+			    code_that_a_worker_only_happened_to_load_is_not_refused,
+			    0, 2);
 	tcase_add_loop_test(tcase, whoever_asserted_gets_the_text, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -3,6 +3,8 @@
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "api_cuda.h"
 #include "proto/function.h"
@@ -285,6 +287,104 @@ START_TEST(taking_back_what_is_not_there_is_no_error)
 }
 END_TEST
 
+/* As the broker writes it. */
+static void
+write_record(const uint8_t *hash, enum risk_call call,
+	     enum risk_verdict verdict)
+{
+	struct risk_record *record = &rig.risks->records[RISK_RECORDS - 1];
+
+	record->call = call;
+	memcpy(record->key, hash, 32);
+	atomic_store(&record->outcome, RISK_OPEN);
+	atomic_store(&record->verdict, verdict);
+}
+
+static uint32_t
+outcome(void)
+{
+	return atomic_load(&rig.risks->records[RISK_RECORDS - 1].outcome);
+}
+
+START_TEST(an_image_that_has_ended_two_workers_is_refused)
+{
+	uint64_t before = look().loads, module, other;
+	uint8_t hash[32];
+
+	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
+	ck_assert_int_eq(load(hash, &module), 0);
+	write_record(hash, RISK_LOAD, RISK_REFUSED);
+	/* What is loaded is loaded; a kernel that nobody has used is not. */
+	ck_assert_int_eq(load(hash, &other), 0);
+	ck_assert_int_eq(function(&one, module, "nothing"),
+			 CUDA_ERROR_INVALID_IMAGE);
+	ck_assert_int_eq(load_as(&one, hash, sizeof(ptx), MODULE_ALONE,
+				 &other), CUDA_ERROR_INVALID_IMAGE);
+	ck_assert_uint_eq(look().loads, before + 1);
+	ck_assert_uint_eq(outcome(), RISK_OPEN);
+	/* Others are none of it. */
+	load_text(&two, with_variable, MODULE_BARE);
+}
+END_TEST
+
+START_TEST(who_ends_a_worker_can_be_read)
+{
+	const char *text = CODE ".visible .entry bad()\n{\n ret;\n}\n";
+	const char *fault[] = {"SOFTCUDA_FAULT=load:bad", NULL};
+	const struct risk_now *now = NULL;
+	struct rig_client client;
+	struct rig second;
+	siginfo_t info;
+	uint64_t id = 77, hash_size = 32, size = strlen(text) + 1, none = 0;
+	uint32_t kind = 0, no_cap = 0;
+	const uint64_t *p = &id;
+	const void *options = NULL, *h;
+	void *nothing = NULL;
+	uint8_t hash[32];
+
+	rig_start(&second, fault);
+	rig_client_start(&second, &client, 5, false);
+	ck_assert_uint_eq(rig_image(&second, text, size, hash), 0);
+	id = rig_mint(&client, HANDLE_MODULE);
+	h = hash;
+	rig_call_begin(&client, API_mpsModuleLoad,
+		       (void *[]){&p, &h, &hash_size, &size, &kind, &options,
+				  &none, &nothing, &nothing, &no_cap, &nothing,
+				  &no_cap});
+	ck_assert_int_eq(waitid(P_PID, (id_t)second.pid, &info,
+				WEXITED | WNOWAIT), 0);
+	for (unsigned i = 0; i < RISK_THREADS; i++)
+		if (atomic_load(&second.risks->now[i].call))
+			now = &second.risks->now[i];
+	ck_assert_ptr_nonnull(now);
+	ck_assert_uint_eq(atomic_load(&now->call), RISK_LOAD);
+	ck_assert_uint_eq(now->client, 5);
+	ck_assert_mem_eq(now->key, hash, 32);
+	close(client.data);
+	rig_stop(&second);
+}
+END_TEST
+
+START_TEST(a_suspected_call_that_goes_well_says_so)
+{
+	uint64_t module;
+	uint8_t hash[32];
+
+	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
+	write_record(hash, RISK_NAMES, RISK_SUSPECT);
+	ck_assert_int_eq(load(hash, &module), 0);
+	/* It was not the load that the worker ended in. */
+	ck_assert_uint_eq(outcome(), RISK_OPEN);
+	write_record(hash, RISK_LOAD, RISK_SUSPECT);
+	ck_assert_int_eq(load_as(&one, hash, sizeof(ptx), MODULE_ALONE,
+				 &module), 0);
+	ck_assert_uint_eq(outcome(), RISK_PASSED);
+	for (unsigned i = 0; i < RISK_THREADS; i++)
+		ck_assert_uint_eq(atomic_load(&rig.risks->now[i].call),
+				  RISK_NONE);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -297,6 +397,9 @@ main(void)
 		an_address_taken_of_shared_code_is_of_ones_own,
 		who_asks_to_be_alone_is,
 		a_shared_load_ends_with_its_image,
+		an_image_that_has_ended_two_workers_is_refused,
+		who_ends_a_worker_can_be_read,
+		a_suspected_call_that_goes_well_says_so,
 	};
 
 	if (!rig_is_possible()) {

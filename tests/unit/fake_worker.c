@@ -9,10 +9,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "proto/risk.h"
 #include "proto/shmem.h"
 #include "proto/sock.h"
 
 #define CONTROL_FD 3
+#define RISK_FD 4
 #define CLIENTS 128
 #define LATER 256
 
@@ -109,10 +111,57 @@ answer_frees(void)
 	return any;
 }
 
+static struct risk_page *
+map_risks(void)
+{
+	return shmem_size(RISK_FD) == (long)sizeof(struct risk_page) ?
+		shmem_map(RISK_FD, sizeof(struct risk_page)) : NULL;
+}
+
+static void
+begin_load(struct risk_page *page, uint64_t client)
+{
+	page->now[0].client = client;
+	memset(page->now[0].key, FAKE_KEY, RISK_KEY);
+	atomic_store(&page->now[0].call, RISK_LOAD);
+	atomic_store(&page->now[1].call, RISK_CALLS);
+	atomic_store(&page->now[2].call, UINT32_MAX);
+}
+
+/* The status of the answer. */
+static uint32_t
+risk(uint64_t size, uint64_t client)
+{
+	struct risk_page *page = map_risks();
+
+	if (!page)
+		return 999;
+	switch (size) {
+	case FAKE_CHUNK_PASSES:
+		for (unsigned int i = 0; i < RISK_RECORDS; i++)
+			atomic_store(&page->records[i].outcome, RISK_PASSED);
+		return 0;
+	case FAKE_CHUNK_LOADS:
+		for (unsigned int i = 0; i < RISK_RECORDS; i++)
+			if (page->records[i].key[31] == FAKE_KEY &&
+			    atomic_load(&page->records[i].verdict) ==
+				    RISK_REFUSED)
+				return 200;
+		begin_load(page, client);
+		raise(SIGKILL);
+		return 999;
+	default:
+		begin_load(page, size == FAKE_CHUNK_BEGINS ? client :
+			   UINT64_MAX);
+		return 0;
+	}
+}
+
 static void
 chunk(const Mps__Control *message, int nfds)
 {
 	const Mps__WorkerChunk *m = message->worker_chunk;
+	uint32_t status;
 	int fd;
 
 	if (m->import) {
@@ -147,6 +196,15 @@ chunk(const Mps__Control *message, int nfds)
 		done(message->id + 1000, 0, "", -1);
 		return;
 	case FAKE_CHUNK_SILENT:
+		return;
+	case FAKE_CHUNK_LOADS:
+	case FAKE_CHUNK_BEGINS:
+	case FAKE_CHUNK_BEGINS_FOR_NOBODY:
+	case FAKE_CHUNK_PASSES:
+		status = risk(m->size, m->client);
+		if (!status)
+			break;
+		done(message->id, status, "", -1);
 		return;
 	case FAKE_CHUNK_FREES:
 		if (!answer_frees())

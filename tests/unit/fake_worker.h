@@ -33,6 +33,15 @@
  * is some. */
 #define FAKE_CHUNK_FREES (46 * FAKE_MIB)
 
+/* Says that it loads code of FAKE_KEY bytes for the client, or for nobody, and
+ * a call that there is none of beside it. FAKE_CHUNK_LOADS: ends over it,
+ * unless that is refused (200); FAKE_CHUNK_PASSES: says that all went well. */
+#define FAKE_CHUNK_LOADS (52 * FAKE_MIB)
+#define FAKE_CHUNK_BEGINS (54 * FAKE_MIB)
+#define FAKE_CHUNK_BEGINS_FOR_NOBODY (56 * FAKE_MIB)
+#define FAKE_CHUNK_PASSES (58 * FAKE_MIB)
+#define FAKE_KEY 0x5a
+
 /*
  * MPSSHIM_FAKE: "nodevice" reports status 100 at start, "dies" ends at once;
  * "slowfree" answers frees only when asked for figures. "noresume"

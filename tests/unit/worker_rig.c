@@ -38,7 +38,7 @@ rig_is_possible(void)
 }
 
 static void
-exec_worker(int control, const char *const *environment)
+exec_worker(int control, int risks, const char *const *environment)
 {
 	char program[4096], driver[4096];
 
@@ -51,28 +51,35 @@ exec_worker(int control, const char *const *environment)
 			 getenv("MPSSHIM_TEST_DRIVER"));
 	else if (!realpath(build_path("lib/libsoftcuda.so"), driver))
 		_exit(126);
-	if (dup2(control, 3) < 0)
+	if (dup2(control, 3) < 0 || dup2(risks, 4) < 0)
 		_exit(126);
 	fcntl(3, F_SETFD, 0);
-	execl(program, program, "--driver", driver, "--device", "0", NULL);
+	execl(program, program, "--driver", driver, "--device", "0",
+	      "--risk-fd", "4", NULL);
 	_exit(127);
 }
 
 void
 rig_start(struct rig *rig, const char *const *environment)
 {
-	int pair[2];
+	int pair[2], low, risks;
 
 	memset(rig, 0, sizeof(*rig));
 	ck_assert_int_eq(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	rig->control = fcntl(pair[0], F_DUPFD_CLOEXEC, 10);
 	close(pair[0]);
+	low = shmem_create("risk", sizeof(*rig->risks));
+	risks = fcntl(low, F_DUPFD_CLOEXEC, 10);
+	close(low);
+	rig->risks = shmem_map(risks, sizeof(*rig->risks));
+	ck_assert_ptr_nonnull(rig->risks);
 	rig->pid = fork();
 	ck_assert_int_ge(rig->pid, 0);
 	if (!rig->pid)
-		exec_worker(pair[1], environment);
+		exec_worker(pair[1], risks, environment);
 	close(pair[1]);
+	close(risks);
 	ck_assert_int_eq(sock_recv_control(rig->control, &rig->ready, NULL,
 					   NULL, WAIT_MS),
 			 0);
@@ -91,6 +98,7 @@ rig_stop(struct rig *rig)
 
 	close(rig->control);
 	ck_assert_int_eq(waitpid(rig->pid, &status, 0), rig->pid);
+	munmap(rig->risks, sizeof(*rig->risks));
 	mps__control__free_unpacked(rig->ready, NULL);
 }
 

@@ -14,6 +14,7 @@
 #include "proto/channel.h"
 #include "proto/launch.h"
 #include "proto/ring.h"
+#include "proto/risk.h"
 #include "proto/sock.h"
 
 struct rig {
@@ -22,6 +23,7 @@ struct rig {
 	uint64_t next_id;
 	Mps__Control *ready;
 	uint64_t device_base, host_base;
+	struct risk_page *risks; /* the worker's, too */
 };
 
 struct rig_client {

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loaders and compilers of a driver follow what is in an image, and may end
+ * with it. Before each such call the broker can read whose it is, so that a
+ * second worker that ends over it is the last (R22).
+ */
+#include "server/worker/risk.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/shmem.h"
+#include "server/worker/client.h"
+
+/* Without a broker's page nobody reads it, and nothing is refused. */
+static struct risk_page own, *page = &own;
+
+/* This thread's place; NULL: none yet, or none is left. */
+static __thread struct risk_now *now;
+static _Atomic uint32_t nthreads;
+
+int
+wkr_risk_open(int fd)
+{
+	long size = shmem_size(fd);
+	void *map;
+
+	if (size != (long)sizeof(*page))
+		return size < 0 ? err_trace((int)size) : err_origin(-EBADMSG);
+	map = shmem_map(fd, sizeof(*page));
+	if (!map)
+		return err_origin(-errno);
+	page = map;
+	return 0;
+}
+
+uint64_t
+wkr_risk_name(const char *name)
+{
+	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+	for (; *name; name++)
+		hash = (hash ^ (uint8_t)*name) * UINT64_C(1099511628211);
+	return hash;
+}
+
+static struct risk_record *
+find(const uint8_t key[RISK_KEY])
+{
+	for (unsigned i = 0; i < RISK_RECORDS; i++) {
+		struct risk_record *record = &page->records[i];
+
+		/* Acquire: the key that goes with it. */
+		if (atomic_load_explicit(&record->verdict,
+					 memory_order_acquire) &&
+		    memcmp(record->key, key, RISK_KEY) == 0)
+			return record;
+	}
+	return NULL;
+}
+
+static bool
+is_refused(const struct risk_record *record)
+{
+	return record && atomic_load(&record->verdict) == RISK_REFUSED;
+}
+
+static void
+take_place(void)
+{
+	uint32_t place = now ? 0 : atomic_fetch_add(&nthreads, 1);
+
+	if (!now && place < RISK_THREADS)
+		now = &page->now[place];
+}
+
+bool
+wkr_risk_begin(const struct wkr_client *client, enum risk_call call,
+	       const uint8_t key[RISK_KEY], uint64_t detail)
+{
+	if (is_refused(find(key))) {
+		log_line(LOG_WARN, "client %llu (pid %d): refused, since "
+			 WKR_RISK_TEXT, (unsigned long long)client->id,
+			 client->pid);
+		return false;
+	}
+	take_place();
+	if (!now)
+		return true;
+	now->client = client->id;
+	now->detail = detail;
+	memcpy(now->key, key, RISK_KEY);
+	/* Release: with the rest, for whoever reads it when this process has
+	 * ended. */
+	atomic_store_explicit(&now->call, call, memory_order_release);
+	return true;
+}
+
+void
+wkr_risk_end(void)
+{
+	struct risk_record *record = now ? find(now->key) : NULL;
+
+	if (record && record->call == atomic_load(&now->call) &&
+	    record->detail == now->detail)
+		atomic_store(&record->outcome, RISK_PASSED);
+	if (now)
+		atomic_store_explicit(&now->call, RISK_NONE,
+				      memory_order_release);
+}
+
+void
+wkr_risk_crash(void)
+{
+	for (unsigned i = 0; i < RISK_THREADS; i++)
+		if (&page->now[i] != now)
+			atomic_store_explicit(&page->now[i].call, RISK_NONE,
+					      memory_order_release);
+}

@@ -156,6 +156,8 @@ static const struct setting settings[] = {
 	  .takes = "a number of seconds" },
 	{ "MPSSHIM_HANDOVER_S", SETTINGS_BROKER, .high = UINT64_C(1) << 20,
 	  .takes = "a number of seconds; 0: never" },
+	{ "MPSSHIM_BALLAST_MB", SETTINGS_BROKER, .high = UINT64_C(1) << 20,
+	  .takes = "a number of MiB" },
 	{ "MPSSHIM_OVERLAP", SETTINGS_BROKER, .words = switch_words,
 	  .takes = "0 or 1" },
 	{ "MPSSHIM_LANES", SETTINGS_BROKER, .low = 1, .high = 64,

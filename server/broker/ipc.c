@@ -420,15 +420,3 @@ brk_ipc_part(struct brk_broker *broker, struct brk_block *block)
 		origin->fd = steal_fd(&block->fd);
 	origin_settle(origin);
 }
-
-uint64_t
-brk_ipc_bytes(const struct brk_broker *broker, int device)
-{
-	const struct brk_origin *origin;
-	uint64_t sum = 0;
-
-	LIST_FOREACH(origin, &broker->ipc.origins, link)
-		if (origin->device == device)
-			sum += origin->size;
-	return sum;
-}

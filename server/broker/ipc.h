@@ -73,7 +73,5 @@ bool brk_ipc_is_open(struct brk_broker *broker,
 int brk_ipc_join(struct brk_client *client, struct brk_block *block);
 /* A block with an origin ends; what it counts is the origin's affair. */
 void brk_ipc_part(struct brk_broker *broker, struct brk_block *block);
-/* Bytes of shared memory on that device, each counted once. */
-uint64_t brk_ipc_bytes(const struct brk_broker *broker, int device);
 
 #endif

@@ -50,6 +50,7 @@ brk_vault_ask_array(struct brk_client *client, struct brk_worker *worker,
 	body.client = client->id;
 	body.id = block->id;
 	body.shape = &shape;
+	body.size = block->spec.size;
 	message.body_case = MPS__CONTROL__BODY_WORKER_ARRAY;
 	message.worker_array = &body;
 	brk_vault_ask(client, worker, block, &message, false);

@@ -604,50 +604,96 @@ brk_vault_leave(struct brk_client *client)
 	}
 }
 
-/* Chunk bytes on that device, whoever has them. */
-static uint64_t
-charged(struct brk_broker *broker, int device)
-{
-	struct brk_client *client;
-	struct brk_block *block;
-	uint64_t sum = brk_ipc_bytes(broker, device);
-
-	LIST_FOREACH(client, &broker->clients, link)
-		LIST_FOREACH(block, &client->vault.blocks, link)
-			if (!block->spec.host && !block->origin &&
-			    block->spec.device == device)
-				sum += charge_of(&block->spec);
-	return sum;
-}
-
 static uint64_t
 minus(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
 }
 
-int
-brk_vault_info(struct brk_client *client, const Mps__MemoryInfo *message)
+/* What it has freed is free to it, since whatever needs it waits for it; and
+ * not yet to the driver, since a descriptor of it is open here. */
+static uint64_t
+dying_bytes(const struct brk_client *client, int device)
 {
-	uint64_t limit = client->broker->quotas.limits[QUOTA_DEVICE], own;
+	struct brk_block *block;
+	uint64_t sum = 0;
+
+	LIST_FOREACH(block, &client->vault.blocks, link)
+		if (block->state == BLOCK_DYING && !block->spec.host &&
+		    !block->origin && block->spec.device == device)
+			sum += charge_of(&block->spec);
+	return sum;
+}
+
+static void
+answer_info(struct brk_client *client, uint32_t status, uint64_t left,
+	    uint64_t total)
+{
+	uint64_t limit = client->broker->quotas.limits[QUOTA_DEVICE];
+	uint64_t own = minus(limit, client->tenant->used[QUOTA_DEVICE]);
 	Mps__MemoryInfoReply reply = MPS__MEMORY_INFO_REPLY__INIT;
 	Mps__Control control = MPS__CONTROL__INIT;
-	struct brk_worker *worker;
 
-	worker = brk_session_worker(client, message->device);
-	if (!worker) {
-		reply.status = BRK_INVALID_CONTEXT;
-	} else {
-		own = minus(limit, client->tenant->used[QUOTA_DEVICE]);
-		reply.total = limit < worker->total ? limit : worker->total;
-		reply.free = minus(worker->free,
-				   charged(client->broker, message->device));
-		if (reply.free > own)
-			reply.free = own;
-	}
+	reply.status = status;
+	reply.total = limit < total ? limit : total;
+	reply.free = (left < own ? left : own) +
+		     dying_bytes(client, client->vault.info_device);
+	if (reply.free > reply.total)
+		reply.free = reply.total;
 	control.body_case = MPS__CONTROL__BODY_MEMORY_INFO_REPLY;
 	control.memory_info_reply = &reply;
 	brk_client_answer(client, &control, NULL, 0);
+}
+
+static void ask_left(struct brk_client *client, struct brk_worker *worker);
+
+static void
+info_came(struct brk_request *request, struct brk_result *result)
+{
+	struct brk_client *client = request->client;
+	struct brk_vault *vault = &client->vault;
+	struct brk_worker *worker;
+
+	worker = brk_session_worker(client, vault->info_device);
+	/* A block that went meanwhile is in that figure or is not. There are
+	 * no new ones while the client waits. */
+	if (!result->status && worker && client->state != CLIENT_ENDED &&
+	    vault->info_ngone != vault->ngone)
+		ask_left(client, worker);
+	else
+		answer_info(client, result->status, result->value,
+			    worker ? worker->total : 0);
+}
+
+static void
+ask_left(struct brk_client *client, struct brk_worker *worker)
+{
+	Mps__WorkerMemory body = MPS__WORKER_MEMORY__INIT;
+	Mps__Control question = MPS__CONTROL__INIT;
+	struct brk_vault *vault = &client->vault;
+
+	vault->info_ngone = vault->ngone;
+	vault->info = (struct brk_request){
+		.client = client, .answered = info_came,
+	};
+	question.body_case = MPS__CONTROL__BODY_WORKER_MEMORY;
+	question.worker_memory = &body;
+	brk_worker_ask(worker, &vault->info, &question, NULL, 0);
+}
+
+/* The worker knows what others, and its own code, take of the device. */
+int
+brk_vault_info(struct brk_client *client, const Mps__MemoryInfo *message)
+{
+	struct brk_worker *worker = brk_session_worker(client, message->device);
+
+	client->vault.info_device = message->device;
+	if (worker) {
+		brk_client_later(client);
+		ask_left(client, worker);
+	} else {
+		answer_info(client, BRK_INVALID_CONTEXT, 0, 0);
+	}
 	return 0;
 }
 

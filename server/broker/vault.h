@@ -79,6 +79,9 @@ struct brk_vault {
 	/* A question that waits until a dying block is gone. */
 	bool waiting;
 	struct brk_block_spec wanted;
+	struct brk_request info;        /* MemoryInfo, which waits, too */
+	int info_device;
+	uint64_t info_ngone;            /* when it was asked */
 };
 
 int brk_vault_chunk(struct brk_client *client, const Mps__Chunk *message);

@@ -121,7 +121,7 @@ spawn(struct brk_device *device, int sock, int output, int risks,
 	char ordinal[16], *argv[] = {
 		broker->worker_program, (char *)"--driver",
 		broker->driver.path, (char *)"--device", ordinal,
-		(char *)"--risk-fd", (char *)"4", NULL,
+		risks < 0 ? NULL : (char *)"--risk-fd", (char *)"4", NULL,
 	};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -145,7 +145,8 @@ spawn(struct brk_device *device, int sock, int output, int risks,
 	posix_spawn_file_actions_adddup2(&actions, output, 1);
 	posix_spawn_file_actions_adddup2(&actions, output, 2);
 	posix_spawn_file_actions_adddup2(&actions, sock, 3);
-	posix_spawn_file_actions_adddup2(&actions, risks, 4);
+	if (risks >= 0)
+		posix_spawn_file_actions_adddup2(&actions, risks, 4);
 	r = posix_spawn(out_pid, broker->worker_program, &actions, &attr, argv,
 			env.list);
 	posix_spawnattr_destroy(&attr);
@@ -233,6 +234,7 @@ answer(struct brk_worker *worker, const Mps__Control *message)
 	} else {
 		result.status = message->done->status;
 		result.message = message->done->message;
+		result.value = message->done->value;
 	}
 	if (request->wants_fd && !result.status) {
 		result.fd = sock_reader_take_fd(&worker->conn.reader);
@@ -286,7 +288,6 @@ worker_ready(struct brk_worker *worker, const Mps__WorkerReady *ready)
 	mps__worker_ready__free_unpacked(device->snapshot, NULL);
 	device->snapshot = copy;
 	brk_timer_stop(&worker->patience);
-	worker->free = ready->free;
 	worker->total = ready->total;
 	worker->nwindows = brk_windows_check(ready->windows, ready->n_windows,
 					     worker->windows);
@@ -503,10 +504,27 @@ pair(int out[2], bool sockets)
 	return r;
 }
 
+/* Its page, or -1: then nobody will know what it ended over. */
+static int
+open_risks(struct brk_worker *worker)
+{
+	_cleanup_close_ int low = -1;
+	int r = brk_risk_open(worker, &low);
+
+	if (r >= 0) {
+		r = fcntl(low, F_DUPFD_CLOEXEC, 10);
+		r = r < 0 ? -errno : r;
+	}
+	if (r < 0)
+		log_line(LOG_WARN, "device %d: no page to see what its worker "
+			 "does: %s", worker->device->ordinal, err_text(r));
+	return r < 0 ? -1 : r;
+}
+
 static int
 connect_worker(struct brk_worker *worker, int sock[2], int output[2])
 {
-	_cleanup_close_ int low = -1, risks = -1;
+	_cleanup_close_ int risks = -1;
 	int r;
 
 	r = brk_conn_init(&worker->conn, &worker->broker->loop, sock[0],
@@ -522,12 +540,7 @@ connect_worker(struct brk_worker *worker, int sock[2], int output[2])
 			 EPOLLIN);
 	if (r < 0)
 		return err_trace(r);
-	r = brk_risk_open(worker, &low);
-	if (r < 0)
-		return err_trace(r);
-	risks = fcntl(low, F_DUPFD_CLOEXEC, 10);
-	if (risks < 0)
-		return err_origin(-errno);
+	risks = open_risks(worker);
 	return err_trace(spawn(worker->device, sock[1], output[1], risks,
 			       &worker->pid));
 }

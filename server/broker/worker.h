@@ -33,6 +33,7 @@ enum brk_worker_state {
 struct brk_result {
 	uint32_t status;
 	const char *message;                    /* never NULL */
+	uint64_t value;
 	const Mps__WorkerStatsReply *stats;     /* WorkerStats only */
 	int fd;         /* closed after the call unless taken (set to -1) */
 	bool lost;      /* it will not be answered: the worker has ended */
@@ -66,7 +67,7 @@ struct brk_worker {
 	size_t text_size;
 	struct brk_window windows[ADDR_WINDOWS];
 	unsigned int nwindows;
-	uint64_t free, total;           /* bytes of device memory */
+	uint64_t total;                 /* bytes of device memory */
 	struct risk_page *risks;        /* shared with it; risk.h */
 	uint32_t fault;                 /* CUresult that it announced */
 	uint64_t culprit;               /* client, 0: not known */

@@ -44,7 +44,7 @@ wkr_array_add(struct wkr_client *client, const Mps__WorkerArray *m,
 	CUresult r;
 
 	*out_why = "the driver does not make the array";
-	if (!range || !array)
+	if (!range || !array || !wkr_memory_fits(m->size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	range->kind = WKR_ARRAY;
 	range->id = m->id;

@@ -55,6 +55,19 @@ wkr_control_done(uint64_t id, CUresult status, const char *message, int fd)
 	wkr_control_send(&control, &fd, fd >= 0 ? 1 : 0);
 }
 
+static void
+do_memory(struct question *q)
+{
+	Mps__Control control = MPS__CONTROL__INIT;
+	Mps__Done done = MPS__DONE__INIT;
+
+	done.status = (uint32_t)wkr_memory_left(&done.value);
+	control.id = q->m->id;
+	control.body_case = MPS__CONTROL__BODY_DONE;
+	control.done = &done;
+	wkr_control_send(&control, NULL, 0);
+}
+
 static int
 take_fd(struct question *q, int i)
 {
@@ -278,6 +291,9 @@ do_question(struct question *q)
 		return;
 	case MPS__CONTROL__BODY_WORKER_PAUSE:
 		wkr_pause(q->m->worker_pause->patience_ms, q->m->id);
+		return;
+	case MPS__CONTROL__BODY_WORKER_MEMORY:
+		do_memory(q);
 		return;
 	case MPS__CONTROL__BODY_WORKER_CHUNK:
 		do_chunk(q);

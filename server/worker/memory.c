@@ -16,6 +16,48 @@
 #include "server/worker/crash.h"
 #include "server/worker/module.h"
 
+/*
+ * Device memory that no client gets: for their code and its local memory, for
+ * a compiler in a process of its own, and for the next worker's context,
+ * since what clients have outlives this one (R21). On an H200 a context takes
+ * 526 MiB; a small device has less to spare.
+ */
+#define BALLAST (UINT64_C(1) << 30)
+#define BALLAST_SHARE 16u
+
+void
+wkr_ballast_read(void)
+{
+	const char *set = getenv("MPSSHIM_BALLAST_MB");
+
+	if (set && *set)
+		wkr.ballast = (uint64_t)strtoull(set, NULL, 10) << 20;
+	else if (wkr.total_memory / BALLAST_SHARE < BALLAST)
+		wkr.ballast = wkr.total_memory / BALLAST_SHARE;
+	else
+		wkr.ballast = BALLAST;
+}
+
+CUresult
+wkr_memory_left(uint64_t *out_size)
+{
+	size_t left = 0, total = 0;
+	CUresult r = wkr_ok(wkr.drv.cuMemGetInfo_v2(&left, &total));
+
+	*out_size = r == CUDA_SUCCESS && left > wkr.ballast ?
+			    left - wkr.ballast :
+			    0;
+	return r;
+}
+
+bool
+wkr_memory_fits(uint64_t size)
+{
+	uint64_t left;
+
+	return wkr_memory_left(&left) == CUDA_SUCCESS && size <= left;
+}
+
 CUresult
 wkr_memory_get(uint64_t size, int fd, CUmemGenericAllocationHandle *out)
 {
@@ -27,6 +69,8 @@ wkr_memory_get(uint64_t size, int fd, CUmemGenericAllocationHandle *out)
 			     .id = wkr.device},
 	};
 
+	if (fd < 0 && !wkr_memory_fits(size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (fd < 0)
 		return wkr_ok(wkr.drv.cuMemCreate(out, size, &prop, 0));
 	return wkr_ok(wkr.drv.cuMemImportFromShareableHandle(

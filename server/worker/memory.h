@@ -8,6 +8,11 @@
 
 #include "server/worker/client.h"
 
+/* At the start: what is left to no client. */
+void wkr_ballast_read(void);
+/* What clients can still get, bytes. */
+CUresult wkr_memory_left(uint64_t *out_size);
+bool wkr_memory_fits(uint64_t size);
 /* fd: in, the memory to map, or -1; out, the exported memory. */
 CUresult wkr_chunk_add(struct wkr_client *client, const Mps__WorkerChunk *m,
 		       int *fd, const char **out_why);

@@ -225,7 +225,6 @@ wkr_snapshot_send(CUresult status, const char *message)
 	m.n_devices = (size_t)count;
 	m.driver_version = (uint32_t)wkr.driver_version;
 	m.software = wkr.soft != NULL;
-	m.free = wkr.free_at_start;
 	m.total = wkr.total_memory;
 	add_implemented(&m, implemented, sizeof(implemented));
 	add_windows(&m, windows);

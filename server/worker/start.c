@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "server/worker/crash.h"
+#include "server/worker/memory.h"
 #include "server/worker/word.h"
 #include "server/worker/worker.h"
 
@@ -224,8 +225,8 @@ ask_device(void)
 		CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
 		wkr.device);
 	wkr.drv.cuMemGetInfo_v2(&free_bytes, &total);
-	wkr.free_at_start = free_bytes;
 	wkr.total_memory = total;
+	wkr_ballast_read();
 }
 
 CUresult

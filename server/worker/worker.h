@@ -46,7 +46,8 @@ struct wkr {
 	unsigned sm;	    /* 90: compute capability 9.0 */
 	int shared_optin;   /* dynamic shared memory a block may ask for */
 	size_t granularity; /* of device memory, bytes */
-	uint64_t free_at_start, total_memory;
+	uint64_t total_memory;
+	uint64_t ballast;   /* memory.c, bytes */
 	struct wkr_window windows[WKR_WINDOWS_MAX];
 	unsigned nwindows;
 	unsigned cores;

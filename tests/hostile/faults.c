@@ -666,6 +666,46 @@ three_ends_in_a_minute_are_enough(unsigned rounds)
 	expect_error(&puppets[0], "the worker of device 0 ended");
 }
 
+static bool
+is_software(void)
+{
+	const char *driver = getenv("MPSSHIM_DRIVER");
+
+	return driver && !strcmp(driver, "soft");
+}
+
+/* Clients have all memory that they can get; the next worker finds some. */
+static void
+memory_is_left_for_the_next_worker(unsigned rounds)
+{
+	(void)rounds;
+	if (!is_software()) {
+		row_skipped = true;
+		return;
+	}
+	setenv("SOFTCUDA_MEMORY", "192M", 1);
+	setenv("SOFTCUDA_ACCOUNT", folder + 5, 1);
+	make(0, 4);
+	expect(&puppets[0], "fill", "ok");
+	expect(&puppets[1], "fill", "-1");
+	/* Variables of code take of the device's, too. */
+	expect(&puppets[2], "state", "ok");
+	expect(&puppets[3], "wild", "700");
+	expect(&puppets[1], "check", "ok");
+	expect(&puppets[0], "check", "ok");
+	expect(&puppets[1], "state", "ok");
+	/* Nor has any been lost, and what is freed can be had again. */
+	for (int i = 0; i < 3; i++) {
+		expect(&puppets[0], "empty", "ok");
+		expect(&puppets[0], "fill", "ok");
+	}
+	expect(&puppets[1], "fill", "-1");
+	expect_quiet(&puppets[0]);
+	expect_quiet(&puppets[1]);
+	unsetenv("SOFTCUDA_MEMORY");
+	unsetenv("SOFTCUDA_ACCOUNT");
+}
+
 static long
 workers_started(void)
 {
@@ -677,9 +717,7 @@ workers_started(void)
 static void
 ends_workers(const char *fault, const char *command, int count)
 {
-	const char *driver = getenv("MPSSHIM_DRIVER");
-
-	if (!driver || strcmp(driver, "soft") != 0) {
+	if (!is_software()) {
 		row_skipped = true;
 		return;
 	}
@@ -689,7 +727,10 @@ ends_workers(const char *fault, const char *command, int count)
 		expect(&puppets[i], command, "719");
 		expect_error(&puppets[i], "the driver died in a call of this "
 			     "program");
-		expect(&puppets[0], "check", "ok");
+		/* All of them, so that nothing else goes on meanwhile. */
+		for (int k = 0; k < 4; k++)
+			if (k < 1 || k > i)
+				expect(&puppets[k], "check", "ok");
 	}
 	for (int i = 0; i < 2; i++) {
 		expect(&puppets[3], command, "200");
@@ -797,6 +838,8 @@ main(int argc, char **argv)
 	    deep_kernel_stops_nobody, 1);
 	row("a call that the driver dies in costs its caller alone",
 	    deadly_call_costs_its_caller, 1);
+	row("memory is left for the next worker",
+	    memory_is_left_for_the_next_worker, 1);
 	row("an image that ends two workers is refused",
 	    image_that_ends_workers, 1);
 	row("a kernel that ends two workers is refused",

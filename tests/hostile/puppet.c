@@ -20,6 +20,8 @@
  *   array        make an array
  *   deadly       load code that says so
  *   dig, deep    load a kernel with 8 KiB of local memory; run it
+ *   fill         take all device memory that there is
+ *   empty        give that back
  *   crash        load an image with a kernel "crasher", which ends the worker
  *                if SOFTCUDA_FAULT says so
  *   crashlink    link such an image
@@ -469,6 +471,59 @@ do_array(void)
 	OK(cuArrayCreate(&array, &shape));
 }
 
+/* In pieces of 16 MiB, then of 2; what is left of the last is not asked for. */
+static CUdeviceptr filling[4096];
+static unsigned nfilling;
+
+static void
+do_fill(void)
+{
+	size_t before, after, total, size = 16u << 20, taken = 0;
+
+	OK(cuMemGetInfo(&before, &total));
+	while (nfilling < 4096) {
+		CUresult r = cuMemAlloc(&filling[nfilling], size);
+
+		if (r == CUDA_ERROR_OUT_OF_MEMORY && size == GRANULE)
+			break;
+		if (r == CUDA_ERROR_OUT_OF_MEMORY) {
+			size = GRANULE;
+			continue;
+		}
+		OK(r);
+		OK(cuMemsetD32(filling[nfilling], nfilling + seed, size / 4));
+		nfilling++;
+		taken += size;
+	}
+	OK(cuMemGetInfo(&after, &total));
+	if (!taken)
+		wrong("there is no memory");
+	if (before >= total || before < taken)
+		wrong("more memory than was said to be free");
+	if (after >= 2 * GRANULE)
+		wrong("memory that is said to be free");
+}
+
+static void
+check_filling(void)
+{
+	for (unsigned i = 0; i < nfilling; i++) {
+		uint32_t got;
+
+		OK(cuMemcpyDtoH(&got, filling[i] + GRANULE - 4, sizeof(got)));
+		if (got != i + seed)
+			wrong("memory that was filled");
+	}
+}
+
+static void
+do_empty(void)
+{
+	check_filling();
+	while (nfilling)
+		OK(cuMemFree(filling[--nfilling]));
+}
+
 static void
 do_deadly(void)
 {
@@ -590,6 +645,10 @@ run(const char *command)
 		do_deep();
 	else if (!strncmp(command, "deadly", 6))
 		do_deadly();
+	else if (!strcmp(command, "fill"))
+		do_fill();
+	else if (!strcmp(command, "empty"))
+		do_empty();
 	else if (!strcmp(command, "crash"))
 		do_crash();
 	else if (!strcmp(command, "crashlink"))

@@ -308,10 +308,24 @@ START_TEST(the_limit_counts_chunks_and_frees_waits_for_them)
 }
 END_TEST
 
-START_TEST(memory_info_is_what_chunks_leave)
+static void
+expect_info(const struct rig_client *client, uint64_t total, uint64_t left)
 {
 	Mps__Control question = MPS__CONTROL__INIT, *answer;
 	Mps__MemoryInfo info = MPS__MEMORY_INFO__INIT;
+
+	question.body_case = MPS__CONTROL__BODY_MEMORY_INFO;
+	question.memory_info = &info;
+	answer = rig_ask(client->fd, &question,
+			 MPS__CONTROL__BODY_MEMORY_INFO_REPLY, NULL, NULL);
+	ck_assert_uint_eq(answer->memory_info_reply->status, 0);
+	ck_assert_uint_eq(answer->memory_info_reply->total, total);
+	ck_assert_uint_eq(answer->memory_info_reply->free, left);
+	mps__control__free_unpacked(answer, NULL);
+}
+
+START_TEST(memory_info_is_what_the_worker_has_left)
+{
 	struct rig_client client;
 	uint64_t piece, at;
 
@@ -319,15 +333,40 @@ START_TEST(memory_info_is_what_chunks_leave)
 	rig_join(&client);
 	piece = rig_piece(&client, false, 16 * MIB, &at);
 	ck_assert_uint_eq(rig_chunk(&client, piece, at, 6 * MIB, NULL), 0);
-	question.body_case = MPS__CONTROL__BODY_MEMORY_INFO;
-	question.memory_info = &info;
-	answer = rig_ask(client.fd, &question,
-			 MPS__CONTROL__BODY_MEMORY_INFO_REPLY, NULL, NULL);
-	ck_assert_uint_eq(answer->memory_info_reply->status, 0);
-	ck_assert_uint_eq(answer->memory_info_reply->total, FAKE_TOTAL);
-	ck_assert_uint_eq(answer->memory_info_reply->free,
-			  FAKE_TOTAL - 64 * MIB - 6 * MIB);
-	mps__control__free_unpacked(answer, NULL);
+	expect_info(&client, FAKE_TOTAL, FAKE_LEFT - 6 * MIB);
+	rig_leave(&client);
+}
+END_TEST
+
+START_TEST(memory_info_counts_what_is_freed_as_free)
+{
+	struct rig_client client;
+	uint64_t piece, at, id;
+
+	setenv("MPSSHIM_FAKE", "slowfree", 1);
+	rig_start("--device-limit=16M");
+	rig_join(&client);
+	piece = rig_piece(&client, false, 16 * MIB, &at);
+	ck_assert_uint_eq(rig_chunk(&client, piece, at, 6 * MIB, &id), 0);
+	ck_assert_uint_eq(rig_chunk_free(&client, id), 0);
+	expect_info(&client, 16 * MIB, 16 * MIB);
+	/* By now it has gone. */
+	mps__control__free_unpacked(rig_status(), NULL);
+	expect_info(&client, 16 * MIB, 16 * MIB);
+	rig_leave(&client);
+}
+END_TEST
+
+START_TEST(memory_info_is_what_the_limit_leaves)
+{
+	struct rig_client client;
+	uint64_t piece, at;
+
+	rig_start("--device-limit=16M");
+	rig_join(&client);
+	piece = rig_piece(&client, false, 16 * MIB, &at);
+	ck_assert_uint_eq(rig_chunk(&client, piece, at, 6 * MIB, NULL), 0);
+	expect_info(&client, 16 * MIB, 10 * MIB);
 	rig_leave(&client);
 }
 END_TEST
@@ -575,7 +614,9 @@ main(int argc, char **argv)
 		a_chunk_waits_for_the_freed_one_at_its_address,
 		what_is_freed_meanwhile_is_tried_for_again,
 		the_limit_counts_chunks_and_frees_waits_for_them,
-		memory_info_is_what_chunks_leave,
+		memory_info_counts_what_is_freed_as_free,
+		memory_info_is_what_the_limit_leaves,
+		memory_info_is_what_the_worker_has_left,
 		pinned_memory_is_the_broker_s_and_of_that_size,
 		shared_memory_has_a_limit,
 		an_image_travels_once,

@@ -106,6 +106,87 @@ START_TEST(all_devices_are_described)
 }
 END_TEST
 
+static uint64_t
+memory_left(void)
+{
+	Mps__WorkerMemory body = MPS__WORKER_MEMORY__INIT;
+	Mps__Control q = MPS__CONTROL__INIT, *answer;
+	uint64_t left;
+
+	q.body_case = MPS__CONTROL__BODY_WORKER_MEMORY;
+	q.worker_memory = &body;
+	answer = rig_ask(&rig, &q, NULL, 0, NULL);
+	ck_assert_int_eq(answer->body_case, MPS__CONTROL__BODY_DONE);
+	ck_assert_uint_eq(answer->done->status, 0);
+	left = answer->done->value;
+	mps__control__free_unpacked(answer, NULL);
+	return left;
+}
+
+static uint32_t
+make_array(uint64_t size)
+{
+	Mps__ArrayShape shape = MPS__ARRAY_SHAPE__INIT;
+	Mps__WorkerArray m = MPS__WORKER_ARRAY__INIT;
+	Mps__Control q = MPS__CONTROL__INIT;
+
+	shape.width = 64;
+	shape.format = CU_AD_FORMAT_FLOAT;
+	shape.channels = 1;
+	m.client = 1;
+	m.id = 100;
+	m.shape = &shape;
+	m.size = size;
+	q.body_case = MPS__CONTROL__BODY_WORKER_ARRAY;
+	q.worker_array = &m;
+	return rig_done(&rig, &q, NULL, 0, NULL);
+}
+
+/* Of 64 MiB, with that setting. */
+static void
+take_all(const char *setting, uint64_t usable)
+{
+	const char *const environment[] = {
+		"SOFTCUDA_MEMORY=64M", "SOFTCUDA_ACCOUNT=private", setting,
+		NULL,
+	};
+	uint64_t two = 2 << 20, kept;
+	struct rig_client client;
+	int fd = -1, imported;
+
+	rig_start(&rig, environment);
+	rig_client_start(&rig, &client, 1, false);
+	ck_assert_uint_eq(rig.ready->worker_ready->total, 64 << 20);
+	ck_assert_uint_eq(memory_left(), usable);
+	ck_assert_uint_eq(rig_chunk(&client, 9, rig.device_base, usable + two),
+			  CUDA_ERROR_OUT_OF_MEMORY);
+	if (usable)
+		ck_assert_uint_eq(rig_chunk_fd(&client, 1, rig.device_base,
+					       usable, &fd), 0);
+	ck_assert_uint_eq(memory_left(), 0);
+	kept = rig.device_base + usable;
+	ck_assert_uint_eq(rig_chunk(&client, 2, kept, two),
+			  CUDA_ERROR_OUT_OF_MEMORY);
+	ck_assert_uint_eq(make_array(1), CUDA_ERROR_OUT_OF_MEMORY);
+	/* What is there already takes nothing. */
+	imported = fd;
+	if (usable)
+		ck_assert_uint_eq(rig_chunk_fd(&client, 3, kept, usable,
+					       &imported), 0);
+	close(fd);
+	close(client.data);
+	rig_stop(&rig);
+}
+
+START_TEST(clients_get_all_memory_but_the_ballast)
+{
+	take_all("MPSSHIM_BALLAST_MB=", 60 << 20);
+	take_all("MPSSHIM_BALLAST_MB=0", 64 << 20);
+	take_all("MPSSHIM_BALLAST_MB=16", 48 << 20);
+	take_all("MPSSHIM_BALLAST_MB=65", 0);
+}
+END_TEST
+
 START_TEST(windows_are_those_asked_for)
 {
 	const Mps__WorkerReady *m = start(
@@ -150,6 +231,7 @@ main(void)
 		failing_cuinit_answers_its_code,
 		no_device_answers_its_code,
 		all_devices_are_described,
+		clients_get_all_memory_but_the_ballast,
 		windows_are_those_asked_for,
 		windows_that_cannot_be_had_are_left_out,
 	};

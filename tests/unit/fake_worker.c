@@ -24,8 +24,14 @@ static struct {
 	int fds[4];
 } clients[CLIENTS];
 
-static uint64_t later[LATER];           /* frees to answer some time */
+static struct {
+	uint64_t question, chunk;
+} later[LATER];                         /* frees to answer some time */
 static unsigned int nlater, nimages;
+/* Chunks that it has made. */
+static struct {
+	uint64_t id, size;
+} made[CLIENTS];
 static bool slow_free, no_resume;
 
 static void
@@ -71,7 +77,6 @@ ready(uint32_t status, const char *message)
 	body.message = (char *)message;
 	body.driver_version = 13000;
 	body.driver = (char *)"/fake/libcuda.so.1";
-	body.free = FAKE_TOTAL - 64 * FAKE_MIB;
 	body.total = FAKE_TOTAL;
 	if (!status) {
 		body.devices = devices;
@@ -100,15 +105,36 @@ fault(uint64_t client, uint32_t status)
 	_exit(1);
 }
 
+static void
+forget_made(uint64_t id)
+{
+	for (int i = 0; i < CLIENTS; i++)
+		if (made[i].id == id)
+			made[i].id = made[i].size = 0;
+}
+
 static bool
 answer_frees(void)
 {
 	bool any = nlater != 0;
 
-	for (unsigned int i = 0; i < nlater; i++)
-		done(later[i], 0, "", -1);
+	for (unsigned int i = 0; i < nlater; i++) {
+		forget_made(later[i].chunk);
+		done(later[i].question, 0, "", -1);
+	}
 	nlater = 0;
 	return any;
+}
+
+static void
+free_chunk(uint64_t question, uint64_t chunk)
+{
+	if (nlater == LATER)
+		answer_frees();
+	later[nlater].question = question;
+	later[nlater++].chunk = chunk;
+	if (!slow_free)
+		answer_frees();
 }
 
 static struct risk_page *
@@ -155,6 +181,33 @@ risk(uint64_t size, uint64_t client)
 			   UINT64_MAX);
 		return 0;
 	}
+}
+
+static void
+remember_made(uint64_t id, uint64_t size)
+{
+	for (int i = 0; i < CLIENTS; i++) {
+		if (made[i].id)
+			continue;
+		made[i].id = id;
+		made[i].size = size;
+		return;
+	}
+}
+
+static void
+memory(uint64_t id)
+{
+	Mps__Control control = MPS__CONTROL__INIT;
+	Mps__Done body = MPS__DONE__INIT;
+
+	body.value = FAKE_LEFT;
+	for (int i = 0; i < CLIENTS; i++)
+		body.value -= made[i].size;
+	control.id = id;
+	control.body_case = MPS__CONTROL__BODY_DONE;
+	control.done = &body;
+	sock_send_control(CONTROL_FD, &control, NULL, 0, 1000);
 }
 
 static void
@@ -219,6 +272,7 @@ chunk(const Mps__Control *message, int nfds)
 		return;
 	}
 	fd = shmem_create("fake-chunk", m->size);
+	remember_made(m->chunk, m->size);
 	done(message->id, fd < 0 ? 2 : 0, "", fd);
 	close(fd);
 }
@@ -310,12 +364,14 @@ answer(const Mps__Control *message, int *fds, int nfds)
 	case MPS__CONTROL__BODY_WORKER_ARRAY:
 		done(message->id, 0, "", -1);
 		break;
+	case MPS__CONTROL__BODY_WORKER_MEMORY:
+		memory(message->id);
+		break;
 	case MPS__CONTROL__BODY_WORKER_CHUNK_FREE:
+		free_chunk(message->id, message->worker_chunk_free->chunk);
+		break;
 	case MPS__CONTROL__BODY_WORKER_HOST_FREE:
-		if (slow_free && nlater < LATER)
-			later[nlater++] = message->id;
-		else
-			done(message->id, 0, "", -1);
+		free_chunk(message->id, 0);
 		break;
 	case MPS__CONTROL__BODY_WORKER_IMAGE:
 		nimages++;

@@ -5,7 +5,7 @@
  * killed a worker must not be made again in the next one.
  *
  * Runs in a signal handler, in a process of which nothing is sure: no memory
- * is allocated, no lock is waited for, and a second signal ends it at once.
+ * is allocated, no lock is waited for long, and a second signal ends it at once.
  */
 #include "server/worker/crash.h"
 
@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -26,8 +27,11 @@
 
 /* A compiler that has used up its stack has none left for us. */
 #define ROOM (64u * 1024u)
+/* Milliseconds, for other threads to have sent what they send. */
+#define TURN_TRIES 100
 
 __thread struct wkr_at wkr_at;
+static _Atomic bool crashing;
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -100,6 +104,20 @@ name_place(uintptr_t at, char *out, size_t size)
 		close(t.fd);
 }
 
+/* Of sending, unless it is this thread that was about to send. */
+static bool
+take_turn(void)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (int i = 0; i < TURN_TRIES; i++) {
+		if (pthread_mutex_trylock(&wkr.control_lock) == 0)
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
 /* The broker learns whose call it was; without, it sees the end alone. */
 static void
 tell_broker(int signal_number, const char *message)
@@ -121,8 +139,7 @@ tell_broker(int signal_number, const char *message)
 	control.worker_fault = &m;
 	size = mps__control__get_packed_size(&control);
 	/* Another thread may be in the middle of a frame. */
-	if (size > sizeof(frame.body) ||
-	    pthread_mutex_trylock(&wkr.control_lock) != 0)
+	if (size > sizeof(frame.body) || !take_turn())
 		return;
 	frame.header = (struct frame_header){
 		.size = (uint32_t)size, .type = FRAME_CONTROL,
@@ -139,6 +156,7 @@ crashed(int number, siginfo_t *info, void *context)
 	char text[400];
 	int n;
 
+	atomic_store(&crashing, true);
 	prctl(PR_GET_NAME, thread);
 	name_place(where(context), place, sizeof(place));
 	if (wkr_at.client)
@@ -179,4 +197,13 @@ wkr_crash_init(void)
 
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		sigaction(signals[i], &action, NULL);
+}
+
+void
+wkr_crash_first(void)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (int i = 0; i < TURN_TRIES && atomic_load(&crashing); i++)
+		nanosleep(&nap, NULL);
 }

@@ -37,6 +37,9 @@ wkr_at_work(const struct wkr_client *client, const char *what)
 }
 
 void wkr_crash_init(void);
+/* Before an end of ours: another thread may be about to end by its signal,
+ * and the broker has gone away at its last words. */
+void wkr_crash_first(void);
 /* Each thread of ours, at its start. */
 void wkr_crash_thread(void);
 

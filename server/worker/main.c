@@ -137,5 +137,6 @@ main(int argc, char **argv)
 	wkr_lap("snapshot");
 	wkr_laps_say();
 	r = wkr_control_run();
+	wkr_crash_first();
 	wkr_leave(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }

@@ -102,6 +102,13 @@ settle_one(struct brk_broker *broker, unsigned int place, uint32_t outcome)
 		return;
 	risk->verdict = outcome == RISK_PASSED ? RISK_UNKNOWN : RISK_REFUSED;
 	publish(broker, place);
+	if (outcome == RISK_FAILED)
+		log_line(LOG_ERROR, "%s (%02x%02x%02x%02x) for client %llu "
+			 "(pid %d, %s): it has ended a compiler, too, and is "
+			 "refused from now on", texts[risk->call],
+			 risk->key[0], risk->key[1], risk->key[2],
+			 risk->key[3], (unsigned long long)risk->client,
+			 (int)risk->pid, risk->exe);
 }
 
 void

@@ -378,18 +378,10 @@ static CUresult
 load_own(struct wkr_module *m, const struct wkr_code *code)
 {
 	CUmodule native;
-	CUresult r;
+	CUresult r = wkr_image_load(m->client, m->image, code->jit, &native);
 
-	if (!wkr_risk_begin(m->client, RISK_LOAD, code->hash, 0))
-		return CUDA_ERROR_INVALID_IMAGE;
-	r = wkr_ok(wkr.drv.cuModuleLoadDataEx(&native, m->image->data,
-					      code->jit->count,
-					      code->jit->names,
-					      code->jit->values));
-	wkr_risk_end();
 	if (r != CUDA_SUCCESS)
 		return r;
-	atomic_fetch_add(&wkr.image_loads, 1);
 	m->own = wkr_code_create(m->image, code->jit, native, NULL, false);
 	return m->own ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/sha256.h"
+#include "server/worker/compile.h"
 #include "server/worker/jit.h"
 #include "server/worker/module.h"
 #include "server/worker/risk.h"
@@ -103,6 +104,23 @@ extend_key(struct wkr_link *l, uint32_t type, const struct wkr_image *image)
 	sha256_final(&sha, l->key);
 }
 
+/* Has another process end over it first, if one will. What it makes cannot be
+ * linked with others, and is dropped. */
+static bool
+ends_a_compiler(const struct wkr_image *image, const struct wkr_jit *jit)
+{
+	struct wkr_compiled compiled;
+	CUresult r;
+	int e;
+
+	if (!wkr_risk_is_suspect(image->hash) ||
+	    !wkr_compile_is_for(image, false))
+		return false;
+	e = wkr_compile(image, jit, &compiled, &r);
+	wkr_compiled_drop(&compiled);
+	return e == WKR_COMPILE_E_CRASHED;
+}
+
 static CUresult
 refuse(void *error, size_t *error_size)
 {
@@ -141,6 +159,10 @@ wkr_mpsLinkAdd(struct wkr_call *call, uint64_t link, uint32_t type,
 		return r;
 	if (!wkr_risk_begin(call->client, RISK_LINK, image->hash, type))
 		return refuse(error, error_size);
+	if (ends_a_compiler(image, &jit)) {
+		wkr_risk_fail();
+		return refuse(error, error_size);
+	}
 	r = wkr_ok(wkr.drv.cuLinkAddData_v2(
 		l->native, (CUjitInputType)type, (void *)image->data,
 		image->size, name, jit.count, jit.names, jit.values));

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "server/worker/call.h"
+#include "server/worker/compile.h"
 #include "server/worker/crash.h"
 #include "server/worker/lane.h"
 #include "server/worker/overlap.h"
@@ -21,8 +22,13 @@ static void
 usage(FILE *out)
 {
 	fprintf(out, "usage: mpsd-worker --driver PATH --device N [--risk-fd N]\n"
-		     "Started by mpsd, with its socket as descriptor 3.\n");
+		     "       mpsd-worker --compile --driver PATH --device N\n"
+		     "Started by mpsd, with its socket as descriptor 3; with\n"
+		     "--compile by such a worker, with a file in its place.\n");
 }
+
+/* Not a worker, but a process that compiles for one. */
+static bool compiles;
 
 static int
 read_arguments(int argc, char **argv)
@@ -31,6 +37,7 @@ read_arguments(int argc, char **argv)
 		{"driver", required_argument, NULL, 'd'},
 		{"device", required_argument, NULL, 'n'},
 		{"risk-fd", required_argument, NULL, 'r'},
+		{"compile", no_argument, NULL, 'c'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
@@ -43,6 +50,9 @@ read_arguments(int argc, char **argv)
 			break;
 		case 'n':
 			wkr.ordinal = atoi(optarg);
+			break;
+		case 'c':
+			compiles = true;
 			break;
 		case 'r':
 			if (wkr_risk_open(atoi(optarg)) < 0)
@@ -111,6 +121,8 @@ main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	if (compiles)
+		wkr_leave(wkr_compile_main());
 	wkr.cores = count_cores();
 #ifndef MPSSHIM_SANITIZED
 	wkr_crash_init();

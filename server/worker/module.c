@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "proto/function.h"
+#include "server/worker/compile.h"
 #include "server/worker/crash.h"
 #include "server/worker/jit.h"
 #include "server/worker/risk.h"
@@ -390,9 +391,76 @@ struct load {
 	bool wrapper, alone;
 	bool told;	      /* the caller wants the compiler's report */
 	bool refused;	      /* it has ended workers */
+	char *info, *error;   /* for the compiler's words, or NULL */
+	size_t info_cap, error_cap;
 	struct wkr_jit plain; /* options that tell loads apart */
 	struct wkr_jit all;   /* with the logs */
 };
+
+static void
+say(char *out, size_t cap, const char *text)
+{
+	if (out && cap)
+		snprintf(out, cap, "%s", text);
+}
+
+/* A worker has ended over it: another process compiles it. */
+static CUresult
+load_with_care(struct load *l, CUlibrary *library, CUmodule *native)
+{
+	struct wkr_compiled compiled;
+	CUresult r = CUDA_SUCCESS;
+	int e = wkr_compile(l->image, &l->plain, &compiled, &r);
+
+	*library = NULL;
+	if (e == WKR_COMPILE_E_NOT_TRIED) {
+		r = load_native(l->image, l->wrapper, &l->all, library, native);
+	} else if (e == WKR_COMPILE_E_CRASHED) {
+		l->refused = true;
+		r = CUDA_ERROR_INVALID_IMAGE;
+	} else {
+		say(l->info, l->info_cap, compiled.info);
+		say(l->error, l->error_cap, compiled.error);
+		atomic_fetch_add(&wkr.image_loads, 1);
+		if (r == CUDA_SUCCESS)
+			r = wkr_ok(wkr.drv.cuModuleLoadData(native,
+							    compiled.code));
+	}
+	wkr_compiled_drop(&compiled);
+	return r;
+}
+
+static CUresult
+load_new(const struct wkr_client *client, struct load *l, CUlibrary *library,
+	 CUmodule *native)
+{
+	const uint8_t *hash = l->image->hash;
+	CUresult r;
+
+	l->refused = !wkr_risk_begin(client, RISK_LOAD, hash, 0);
+	if (l->refused)
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (wkr_risk_is_suspect(hash) &&
+	    wkr_compile_is_for(l->image, l->wrapper))
+		r = load_with_care(l, library, native);
+	else
+		r = load_native(l->image, l->wrapper, &l->all, library, native);
+	if (l->refused)
+		wkr_risk_fail();
+	else
+		wkr_risk_end();
+	return r;
+}
+
+CUresult
+wkr_image_load(const struct wkr_client *client, struct wkr_image *image,
+	       const struct wkr_jit *jit, CUmodule *native)
+{
+	struct load l = {.image = image, .plain = *jit, .all = *jit};
+	CUlibrary library;
+
+	return load_new(client, &l, &library, native);
+}
 
 /* The load of everybody's, or a new one. */
 static CUresult
@@ -409,11 +477,7 @@ find_code(const struct wkr_client *client, uint64_t since_ns, struct load *l,
 		return CUDA_SUCCESS;
 	if (!wkr_is_quiet(client, since_ns))
 		return WKR_AGAIN;
-	l->refused = !wkr_risk_begin(client, RISK_LOAD, l->image->hash, 0);
-	if (l->refused)
-		return CUDA_ERROR_INVALID_IMAGE;
-	r = load_native(l->image, l->wrapper, &l->all, &library, &native);
-	wkr_risk_end();
+	r = load_new(client, l, &library, &native);
 	if (r != CUDA_SUCCESS)
 		return r;
 	*out = wkr_code_create(l->image, &l->plain, native, library, shares);
@@ -517,6 +581,10 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 	m->handle = module;
 	atomic_store(&m->refs, 1);
 	l.told = info && info_cap;
+	l.info = info;
+	l.info_cap = info_cap;
+	l.error = error;
+	l.error_cap = error_cap;
 	wkr_jit_add_log(&l.all, CU_JIT_INFO_LOG_BUFFER,
 			CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info, info_cap);
 	wkr_jit_add_log(&l.all, CU_JIT_ERROR_LOG_BUFFER,
@@ -527,8 +595,8 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 				   options_size);
 	else
 		free(m);
-	if (l.refused && error && error_cap)
-		snprintf(error, error_cap, "%s", WKR_RISK_TEXT);
+	if (l.refused)
+		say(error, error_cap, WKR_RISK_TEXT);
 	trim_log(info, info_size);
 	trim_log(error, error_size);
 	return r;

@@ -180,6 +180,10 @@ CUresult wkr_module_read(struct wkr_module *module, struct wkr_image *image,
 bool wkr_module_has_state(const struct wkr_image *image, uint32_t kind);
 /* The loaded module, until unref; or NULL. */
 struct wkr_module *wkr_module_ref(struct wkr_client *client, uint64_t handle);
+/* Gate: one more load of an image that is no list of fatbins. */
+CUresult wkr_image_load(const struct wkr_client *client,
+			struct wkr_image *image, const struct wkr_jit *jit,
+			CUmodule *native);
 void wkr_module_list(struct wkr_module *module);
 void wkr_module_free(struct wkr_module *module);
 /* function.c. Gate: the function of that name. */

@@ -62,7 +62,16 @@ find(const uint8_t key[RISK_KEY])
 static bool
 is_refused(const struct risk_record *record)
 {
-	return record && atomic_load(&record->verdict) == RISK_REFUSED;
+	return record && (atomic_load(&record->verdict) == RISK_REFUSED ||
+			  atomic_load(&record->outcome) == RISK_FAILED);
+}
+
+bool
+wkr_risk_is_suspect(const uint8_t key[RISK_KEY])
+{
+	struct risk_record *record = find(key);
+
+	return record && atomic_load(&record->outcome) != RISK_PASSED;
 }
 
 static void
@@ -96,17 +105,30 @@ wkr_risk_begin(const struct wkr_client *client, enum risk_call call,
 	return true;
 }
 
-void
-wkr_risk_end(void)
+static void
+end(enum risk_outcome outcome)
 {
 	struct risk_record *record = now ? find(now->key) : NULL;
 
-	if (record && record->call == atomic_load(&now->call) &&
-	    record->detail == now->detail)
-		atomic_store(&record->outcome, RISK_PASSED);
+	if (record && (outcome == RISK_FAILED ||
+		       (record->call == atomic_load(&now->call) &&
+			record->detail == now->detail)))
+		atomic_store(&record->outcome, outcome);
 	if (now)
 		atomic_store_explicit(&now->call, RISK_NONE,
 				      memory_order_release);
+}
+
+void
+wkr_risk_end(void)
+{
+	end(RISK_PASSED);
+}
+
+void
+wkr_risk_fail(void)
+{
+	end(RISK_FAILED);
 }
 
 void

@@ -11,7 +11,7 @@
 
 #include "proto/risk.h"
 
-#define WKR_RISK_TEXT "it has ended two workers"
+#define WKR_RISK_TEXT "it has ended two processes of the driver"
 
 struct wkr_client;
 
@@ -22,9 +22,13 @@ int wkr_risk_open(int fd);
 bool wkr_risk_begin(const struct wkr_client *client, enum risk_call call,
 		    const uint8_t key[RISK_KEY], uint64_t detail);
 void wkr_risk_end(void);
+/* The same, when a process that was to try it has ended over it. */
+void wkr_risk_fail(void);
 /* The process dies in this thread, and what the others do has no part in it.
  * For a signal handler. */
 void wkr_risk_crash(void);
+/* Has a worker ended over it? */
+bool wkr_risk_is_suspect(const uint8_t key[RISK_KEY]);
 /* What tells a name of an image from the others. */
 uint64_t wkr_risk_name(const char *name);
 

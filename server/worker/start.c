@@ -229,20 +229,11 @@ ask_device(void)
 	wkr_ballast_read();
 }
 
-CUresult
-wkr_start(char *message, size_t size)
+static CUresult
+init_driver(char *message, size_t size)
 {
-	CUresult r;
+	CUresult r = wkr.drv.cuInit(0);
 
-	set_environment();
-	r = open_driver(message, size);
-	if (r != CUDA_SUCCESS)
-		return r;
-	wkr_lap("library");
-	wkr_windows_read();
-	wkr_windows_fill();
-	wkr_lap("addresses");
-	r = wkr.drv.cuInit(0);
 	wkr_lap("cuInit");
 	if (r != CUDA_SUCCESS)
 		return failed(r, "cuInit", message, size);
@@ -259,7 +250,33 @@ wkr_start(char *message, size_t size)
 	r = wkr.drv.cuDeviceGetCount(&wkr.device_count);
 	if (r != CUDA_SUCCESS)
 		return failed(r, "cuDeviceGetCount", message, size);
-	r = make_context(message, size);
+	return make_context(message, size);
+}
+
+CUresult
+wkr_start_driver(char *message, size_t size)
+{
+	CUresult r;
+
+	set_environment();
+	r = open_driver(message, size);
+	return r == CUDA_SUCCESS ? init_driver(message, size) : r;
+}
+
+CUresult
+wkr_start(char *message, size_t size)
+{
+	CUresult r;
+
+	set_environment();
+	r = open_driver(message, size);
+	if (r != CUDA_SUCCESS)
+		return r;
+	wkr_lap("library");
+	wkr_windows_read();
+	wkr_windows_fill();
+	wkr_lap("addresses");
+	r = init_driver(message, size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	wkr_lap("context");

@@ -69,6 +69,8 @@ extern struct wkr wkr;
 /* start.c: the driver, the context, the address windows. On failure fills
  * the message of the WorkerReady that says so. */
 CUresult wkr_start(char *message, size_t size);
+/* The driver and a context alone, for a process that only compiles. */
+CUresult wkr_start_driver(char *message, size_t size);
 /* What the start was spent on since the last lap, and all of it. */
 void wkr_lap(const char *what);
 void wkr_laps_say(void);

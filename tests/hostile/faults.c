@@ -714,12 +714,12 @@ workers_started(void)
 
 /* Code that ends so many workers, with whoever brings it, and then is
  * refused. Only the software device's loader dies when it is told to. */
-static void
+static bool
 ends_workers(const char *fault, const char *command, int count)
 {
 	if (!is_software()) {
 		row_skipped = true;
-		return;
+		return false;
 	}
 	setenv("SOFTCUDA_FAULT", fault, 1);
 	make(0, 4);
@@ -746,33 +746,40 @@ ends_workers(const char *fault, const char *command, int count)
 		complain("status: %s", status());
 	expect_log("once more, and it is refused");
 	unsetenv("SOFTCUDA_FAULT");
+	return true;
 }
 
+/* The second time it is compiled by a process of its own. */
 static void
-image_that_ends_workers(unsigned rounds)
+text_that_ends_workers(unsigned rounds)
 {
 	(void)rounds;
-	ends_workers("load:crasher", "crash", 2);
-	if (!row_skipped)
-		expect_log("ended while loading code");
+	if (!ends_workers("load:crasher", "crash", 1))
+		return;
+	expect_log("ended while loading code");
+	expect_log("it has ended a compiler, too");
 }
 
+/* Which can be compiled, and not used. */
 static void
 kernel_that_ends_workers(unsigned rounds)
 {
 	(void)rounds;
-	ends_workers("use:crasher", "crashuse", 2);
-	if (!row_skipped)
-		expect_log("ended while taking a kernel out of code");
+	if (!ends_workers("use:crasher", "crashuse", 2))
+		return;
+	expect_log("was compiled by process");
+	expect_log("ended while taking a kernel out of code");
+	expect_log("the second one, it is refused from now on");
 }
 
 static void
 link_that_ends_workers(unsigned rounds)
 {
 	(void)rounds;
-	ends_workers("load:crasher", "crashlink", 2);
-	if (!row_skipped)
-		expect_log("ended while linking code");
+	if (!ends_workers("load:crasher", "crashlink", 1))
+		return;
+	expect_log("ended while linking code");
+	expect_log("it has ended a compiler, too");
 }
 
 /* Its kernel never ends, and loading code would wait for it. */
@@ -840,11 +847,11 @@ main(int argc, char **argv)
 	    deadly_call_costs_its_caller, 1);
 	row("memory is left for the next worker",
 	    memory_is_left_for_the_next_worker, 1);
-	row("an image that ends two workers is refused",
-	    image_that_ends_workers, 1);
+	row("text that ends a worker and a compiler is refused",
+	    text_that_ends_workers, 1);
 	row("a kernel that ends two workers is refused",
 	    kernel_that_ends_workers, 1);
-	row("a link that ends two workers is refused",
+	row("a link that ends a worker and a compiler is refused",
 	    link_that_ends_workers, 1);
 	if (!failed) {
 		char command[128];

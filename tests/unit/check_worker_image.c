@@ -2,6 +2,7 @@
 /* Code images in a worker: from the broker's giving to its taking back. */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -289,10 +290,10 @@ END_TEST
 
 /* As the broker writes it. */
 static void
-write_record(const uint8_t *hash, enum risk_call call,
+write_record(struct rig *in, const uint8_t *hash, enum risk_call call,
 	     enum risk_verdict verdict)
 {
-	struct risk_record *record = &rig.risks->records[RISK_RECORDS - 1];
+	struct risk_record *record = &in->risks->records[RISK_RECORDS - 1];
 
 	record->call = call;
 	memcpy(record->key, hash, 32);
@@ -313,7 +314,7 @@ START_TEST(an_image_that_has_ended_two_workers_is_refused)
 
 	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
 	ck_assert_int_eq(load(hash, &module), 0);
-	write_record(hash, RISK_LOAD, RISK_REFUSED);
+	write_record(&rig, hash, RISK_LOAD, RISK_REFUSED);
 	/* What is loaded is loaded; a kernel that nobody has used is not. */
 	ck_assert_int_eq(load(hash, &other), 0);
 	ck_assert_int_eq(function(&one, module, "nothing"),
@@ -327,41 +328,97 @@ START_TEST(an_image_that_has_ended_two_workers_is_refused)
 }
 END_TEST
 
+#define BAD CODE ".visible .entry bad()\n{\n ret;\n}\n"
+
+/* A load with an error log, in a worker of its own that ends at BAD. */
+struct crash {
+	struct rig rig;
+	struct rig_client client;
+	uint8_t hash[32];
+	uint64_t handle, hash_size, size, no_options;
+	uint32_t kind, no_cap, cap;
+	const uint64_t *handle_at;
+	const void *options, *hash_at;
+	void *nothing, *error_at;
+	char error[256];
+	void *argv[12];
+};
+
+static void
+crash_setup(struct crash *c, const char *text)
+{
+	const char *fault[] = {"SOFTCUDA_FAULT=load:bad", NULL};
+
+	memset(c, 0, sizeof(*c));
+	rig_start(&c->rig, fault);
+	rig_client_start(&c->rig, &c->client, 5, false);
+	c->size = strlen(text) + 1;
+	ck_assert_uint_eq(rig_image(&c->rig, text, c->size, c->hash), 0);
+	c->handle = rig_mint(&c->client, HANDLE_MODULE);
+	c->handle_at = &c->handle;
+	c->hash_at = c->hash;
+	c->hash_size = 32;
+	c->cap = sizeof(c->error) - 1;
+	c->error_at = c->error;
+	memcpy(c->argv, (void *[]){
+		&c->handle_at, &c->hash_at, &c->hash_size, &c->size, &c->kind,
+		&c->options, &c->no_options, &c->nothing, &c->nothing,
+		&c->no_cap, &c->error_at, &c->cap,
+	}, sizeof(c->argv));
+}
+
 START_TEST(who_ends_a_worker_can_be_read)
 {
-	const char *text = CODE ".visible .entry bad()\n{\n ret;\n}\n";
-	const char *fault[] = {"SOFTCUDA_FAULT=load:bad", NULL};
 	const struct risk_now *now = NULL;
-	struct rig_client client;
-	struct rig second;
+	struct crash c;
 	siginfo_t info;
-	uint64_t id = 77, hash_size = 32, size = strlen(text) + 1, none = 0;
-	uint32_t kind = 0, no_cap = 0;
-	const uint64_t *p = &id;
-	const void *options = NULL, *h;
-	void *nothing = NULL;
-	uint8_t hash[32];
 
-	rig_start(&second, fault);
-	rig_client_start(&second, &client, 5, false);
-	ck_assert_uint_eq(rig_image(&second, text, size, hash), 0);
-	id = rig_mint(&client, HANDLE_MODULE);
-	h = hash;
-	rig_call_begin(&client, API_mpsModuleLoad,
-		       (void *[]){&p, &h, &hash_size, &size, &kind, &options,
-				  &none, &nothing, &nothing, &no_cap, &nothing,
-				  &no_cap});
-	ck_assert_int_eq(waitid(P_PID, (id_t)second.pid, &info,
+	crash_setup(&c, BAD);
+	rig_call_begin(&c.client, API_mpsModuleLoad, c.argv);
+	ck_assert_int_eq(waitid(P_PID, (id_t)c.rig.pid, &info,
 				WEXITED | WNOWAIT), 0);
 	for (unsigned i = 0; i < RISK_THREADS; i++)
-		if (atomic_load(&second.risks->now[i].call))
-			now = &second.risks->now[i];
+		if (atomic_load(&c.rig.risks->now[i].call))
+			now = &c.rig.risks->now[i];
 	ck_assert_ptr_nonnull(now);
 	ck_assert_uint_eq(atomic_load(&now->call), RISK_LOAD);
 	ck_assert_uint_eq(now->client, 5);
-	ck_assert_mem_eq(now->key, hash, 32);
-	close(client.data);
-	rig_stop(&second);
+	ck_assert_mem_eq(now->key, c.hash, 32);
+	close(c.client.data);
+	rig_stop(&c.rig);
+}
+END_TEST
+
+START_TEST(text_that_has_ended_a_worker_ends_a_compiler_next)
+{
+	const struct risk_record *record;
+	struct crash c;
+
+	crash_setup(&c, BAD);
+	write_record(&c.rig, c.hash, RISK_LOAD, RISK_SUSPECT);
+	record = &c.rig.risks->records[RISK_RECORDS - 1];
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rig_call(&c.client, API_mpsModuleLoad, c.argv),
+				 CUDA_ERROR_INVALID_IMAGE);
+		ck_assert_ptr_nonnull(strstr(c.error, "it has ended"));
+		ck_assert_uint_eq(atomic_load(&record->outcome), RISK_FAILED);
+	}
+	ck_assert_uint_eq(rig_client_end(&c.client), 0);
+	rig_stop(&c.rig);
+}
+END_TEST
+
+START_TEST(a_compiler_of_its_own_has_the_drivers_answer)
+{
+	struct crash c;
+
+	crash_setup(&c, CODE ".visible .entry f()\n{\n nonsense;\n}\n");
+	write_record(&c.rig, c.hash, RISK_LOAD, RISK_SUSPECT);
+	ck_assert_int_eq(rig_call(&c.client, API_mpsModuleLoad, c.argv),
+			 CUDA_ERROR_INVALID_PTX);
+	ck_assert_ptr_nonnull(strstr(c.error, "nonsense"));
+	ck_assert_uint_eq(rig_client_end(&c.client), 0);
+	rig_stop(&c.rig);
 }
 END_TEST
 
@@ -371,14 +428,15 @@ START_TEST(a_suspected_call_that_goes_well_says_so)
 	uint8_t hash[32];
 
 	ck_assert_uint_eq(rig_image(&rig, ptx, sizeof(ptx), hash), 0);
-	write_record(hash, RISK_NAMES, RISK_SUSPECT);
+	write_record(&rig, hash, RISK_NAMES, RISK_SUSPECT);
 	ck_assert_int_eq(load(hash, &module), 0);
 	/* It was not the load that the worker ended in. */
 	ck_assert_uint_eq(outcome(), RISK_OPEN);
-	write_record(hash, RISK_LOAD, RISK_SUSPECT);
+	write_record(&rig, hash, RISK_LOAD, RISK_SUSPECT);
 	ck_assert_int_eq(load_as(&one, hash, sizeof(ptx), MODULE_ALONE,
 				 &module), 0);
 	ck_assert_uint_eq(outcome(), RISK_PASSED);
+	ck_assert_int_eq(function(&one, module, "nothing"), 0);
 	for (unsigned i = 0; i < RISK_THREADS; i++)
 		ck_assert_uint_eq(atomic_load(&rig.risks->now[i].call),
 				  RISK_NONE);
@@ -398,14 +456,19 @@ main(void)
 		who_asks_to_be_alone_is,
 		a_shared_load_ends_with_its_image,
 		an_image_that_has_ended_two_workers_is_refused,
-		who_ends_a_worker_can_be_read,
 		a_suspected_call_that_goes_well_says_so,
+		/* The software device's alone. */
+		a_compiler_of_its_own_has_the_drivers_answer,
+		text_that_has_ended_a_worker_ends_a_compiler_next,
+		who_ends_a_worker_can_be_read,
 	};
+	size_t count = sizeof(tests) / sizeof(tests[0]);
 
 	if (!rig_is_possible()) {
 		printf("skipped: no mpsd-worker or libsoftcuda.so built\n");
 		return 77;
 	}
-	return suite_run("worker_image", tests,
-			 sizeof(tests) / sizeof(tests[0]), setup, teardown);
+	if (getenv("MPSSHIM_TEST_DRIVER"))
+		count -= 3;
+	return suite_run("worker_image", tests, count, setup, teardown);
 }

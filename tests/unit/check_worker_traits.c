@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "server/fatbin.h"
+#include "server/worker/compile.h"
 #include "server/worker/module.h"
 #include "tests/unit/suite.h"
 
@@ -364,6 +365,34 @@ START_TEST(a_fatbin_is_as_its_usable_code_is)
 }
 END_TEST
 
+static bool
+is_compiled(const void *data, size_t size, bool wrapper)
+{
+	struct wkr_image image = {.data = data, .size = size};
+
+	wkr.sm = SM;
+	return wkr_compile_is_for(&image, wrapper);
+}
+
+START_TEST(what_has_no_machine_code_for_the_device_is_compiled)
+{
+	struct cubin c = make_cubin(".nv.global", "count", 128);
+	struct fatbin f;
+
+	ck_assert(is_compiled(harmless, sizeof(harmless), false));
+	ck_assert(!is_compiled(&c, sizeof(c), false));
+	fatbin_begin(&f);
+	fatbin_add(&f, FATBIN_PTX, 80, 0, harmless, sizeof(harmless), 0);
+	fatbin_add(&f, FATBIN_ELF, 80, 0, harmless, sizeof(harmless), 0);
+	fatbin_add(&f, FATBIN_ELF, 100, 0, harmless, sizeof(harmless), 0);
+	ck_assert(is_compiled(f.bytes, f.size, false));
+	/* Several in one, which are loaded as they are. */
+	ck_assert(!is_compiled(f.bytes, f.size, true));
+	fatbin_add(&f, FATBIN_ELF, 90, 0, harmless, sizeof(harmless), 0);
+	ck_assert(!is_compiled(f.bytes, f.size, false));
+}
+END_TEST
+
 START_TEST(compressed_code_is_looked_into)
 {
 	struct cubin c = make_cubin(".nv.global", "count", 128);
@@ -421,4 +450,5 @@ SUITE("worker_traits", code_without_variables_is_shared,
       machine_code_says_that_it_prints_or_is_managed,
       every_byte_of_machine_code_may_be_wrong,
       a_fatbin_is_as_its_usable_code_is, compressed_code_is_looked_into,
-      code_that_cannot_be_looked_into_prints_and_is_not_shared)
+      code_that_cannot_be_looked_into_prints_and_is_not_shared,
+      what_has_no_machine_code_for_the_device_is_compiled)

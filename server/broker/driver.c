@@ -64,6 +64,23 @@ is_shim(int fd, size_t size)
 	return found;
 }
 
+/* Of this machine's kind? A descriptor of it, or -1. */
+static int
+open_library(const char *path, struct stat *out_st)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	Elf64_Ehdr head;
+
+	if (fd < 0 || fstat(fd, out_st) < 0 || !S_ISREG(out_st->st_mode))
+		return -1;
+	if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) ||
+	    head.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    head.e_machine != OWN_MACHINE)
+		return -1;
+	return steal_fd(&fd);
+}
+
 /* A library of this machine's kind that is neither stub nor shim? */
 static bool
 is_driver(const char *path)
@@ -71,19 +88,11 @@ is_driver(const char *path)
 	_cleanup_free_ char *real = realpath(path, NULL);
 	_cleanup_close_ int fd = -1;
 	struct stat st;
-	Elf64_Ehdr head;
 
 	if (!real || strstr(real, "/stubs/") || strstr(path, "/stubs/"))
 		return false;
-	fd = open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return false;
-	if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) ||
-	    head.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    head.e_machine != OWN_MACHINE)
-		return false;
-	return !is_shim(fd, (size_t)st.st_size);
+	fd = open_library(real, &st);
+	return fd >= 0 && !is_shim(fd, (size_t)st.st_size);
 }
 
 static bool
@@ -206,7 +215,9 @@ int
 brk_driver_choose(struct brk_driver *driver, const char *choice,
 		  const char *own_dir, char *why, size_t why_size)
 {
+	_cleanup_close_ int fd = -1;
 	bool any = !strcmp(choice, "auto");
+	struct stat st;
 
 	*driver = (struct brk_driver){ .software = false };
 	if (any || !strcmp(choice, "cuda")) {
@@ -231,6 +242,13 @@ brk_driver_choose(struct brk_driver *driver, const char *choice,
 		snprintf(why, why_size, "driver library %s: %s", choice,
 			 strerror(errno));
 		return -ENOENT;
+	}
+	/* What else is wrong with it the worker says. */
+	fd = open_library(driver->path, &st);
+	if (fd < 0) {
+		snprintf(why, why_size, "driver library %s: no library of this "
+			 "machine", choice);
+		return -ENOEXEC;
 	}
 	driver->software = strstr(driver->path, "/" SOFT_NAME) != NULL;
 	return 0;

@@ -102,6 +102,18 @@ START_TEST(mpsrun_gives_the_command_s_exit_status)
 }
 END_TEST
 
+START_TEST(a_driver_that_is_no_library_is_our_failure)
+{
+	char out[8192];
+
+	setenv("MPSSHIM_DRIVER", "/etc/passwd", 1);
+	ck_assert_int_eq(mpsrun(out, sizeof(out), "true", NULL, NULL, NULL),
+			 125);
+	ck_assert_int_eq(count_lines(out), 1);
+	ck_assert_ptr_nonnull(strstr(out, "/etc/passwd: no library"));
+}
+END_TEST
+
 START_TEST(mpsrun_says_what_it_uses)
 {
 	char out[8192];
@@ -669,6 +681,7 @@ main(int argc, char **argv)
 {
 	const TTest *const tests[] = {
 		mpsrun_gives_the_command_s_exit_status,
+		a_driver_that_is_no_library_is_our_failure,
 		mpsrun_says_what_it_uses,
 		mpsrun_sets_each_variable_once_however_nested,
 		mpsrun_keeps_process_signals_and_descriptors,

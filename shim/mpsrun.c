@@ -21,6 +21,7 @@
 #include "proto/log.h"
 #include "proto/settings.h"
 #include "proto/sock.h"
+#include "proto/version.h"
 #include "shim/start.h"
 
 #define HELLO_MS 10000
@@ -342,8 +343,7 @@ parse(int argc, char **argv, bool *verbose)
 			fputs(usage, stdout);
 			exit(fflush(stdout) ? EXIT_OURS : 0);
 		case 'V':
-			printf("mpsrun (mpsshim), wire number %u\n",
-			       WIRE_NUMBER);
+			printf(VERSION_LINE("mpsrun"));
 			exit(fflush(stdout) ? EXIT_OURS : 0);
 		default:
 			fputs(usage, stderr);

@@ -20,6 +20,7 @@
 #include "proto/log.h"
 #include "proto/settings.h"
 #include "proto/sock.h"
+#include "proto/version.h"
 #include "server/broker/broker.h"
 
 /* A program that ends has seconds for what it had on the device. */
@@ -137,7 +138,7 @@ parse_option(int c, struct options *options)
 		fputs(usage, stdout);
 		exit(fflush(stdout) ? 1 : 0);
 	case 'V':
-		printf("mpsd (mpsshim), wire number %u\n", WIRE_NUMBER);
+		printf(VERSION_LINE("mpsd"));
 		exit(fflush(stdout) ? 1 : 0);
 	default:
 		return -EINVAL;

@@ -15,6 +15,7 @@
 #include "proto/err.h"
 #include "proto/log.h"
 #include "proto/sock.h"
+#include "proto/version.h"
 #include "server/ctl/ctl.h"
 
 #define ANSWER_MS 10000
@@ -274,8 +275,7 @@ main(int argc, char **argv)
 			fputs(usage, stdout);
 			return fflush(stdout) ? 1 : 0;
 		case 'V':
-			printf("mpsctl (mpsshim), wire number %u\n",
-			       WIRE_NUMBER);
+			printf(VERSION_LINE("mpsctl"));
 			return fflush(stdout) ? 1 : 0;
 		default:
 			/* getopt has said which. */

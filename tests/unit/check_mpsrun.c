@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "shim/start.h"
+#include "proto/version.h"
 #include "tests/unit/fake_worker.h"
 #include "tests/unit/suite.h"
 
@@ -111,6 +112,22 @@ START_TEST(a_driver_that_is_no_library_is_our_failure)
 			 125);
 	ck_assert_int_eq(count_lines(out), 1);
 	ck_assert_ptr_nonnull(strstr(out, "/etc/passwd: no library"));
+}
+END_TEST
+
+START_TEST(every_program_says_which_release_it_is)
+{
+	static const char *const programs[] = { "mpsrun", "mpsd", "mpsctl" };
+	char out[256], want[256];
+
+	for (int i = 0; i < 3; i++) {
+		const char *const argv[] = { programs[i], "-V", NULL };
+
+		ck_assert_int_eq(rig_run(out, sizeof(out), argv), 0);
+		snprintf(want, sizeof(want), "%s (mpsshim) " MPSSHIM_VERSION
+			 ", wire number %u\n", programs[i], WIRE_NUMBER);
+		ck_assert_str_eq(out, want);
+	}
 }
 END_TEST
 
@@ -682,6 +699,7 @@ main(int argc, char **argv)
 	const TTest *const tests[] = {
 		mpsrun_gives_the_command_s_exit_status,
 		a_driver_that_is_no_library_is_our_failure,
+		every_program_says_which_release_it_is,
 		mpsrun_says_what_it_uses,
 		mpsrun_sets_each_variable_once_however_nested,
 		mpsrun_keeps_process_signals_and_descriptors,

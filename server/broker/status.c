@@ -199,6 +199,7 @@ fill_broker(struct brk_broker *broker, Mps__StatusReply *out)
 	out->store_images = broker->store.count;
 	out->store_bytes = broker->store.bytes;
 	out->bad_frames = broker->bad_frames;
+	out->draining = broker->draining;
 	out->workers_started = broker->workers_started;
 }
 

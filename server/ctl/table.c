@@ -149,6 +149,9 @@ ctl_print_table(const Mps__StatusReply *s)
 
 	printf("broker    pid %d, up %s, %s\n", s->broker_pid,
 	       uptime(s->uptime_s, up), s->socket);
+	if (s->draining)
+		printf("  ending   takes no new programs (mpsctl quit), ends with "
+		       "the last\n");
 	printf("  clients  %zu now, %" PRIu64 " in all; %" PRIu64
 	       " bad frames\n", s->n_clients, s->total_clients, s->bad_frames);
 	printf("  holds    %" PRIu64 " chunks, %" PRIu64 " images (%s)\n",

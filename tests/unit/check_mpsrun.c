@@ -513,7 +513,7 @@ START_TEST(quit_waits_for_clients_and_lets_no_new_ones_in)
 	char out[8192], program[5000];
 	struct rig_client client, late;
 	uint32_t refused;
-	int status;
+	int status, fds[2];
 	pid_t pid;
 
 	rig_start(NULL);
@@ -538,6 +538,24 @@ START_TEST(quit_waits_for_clients_and_lets_no_new_ones_in)
 	ck_assert_int_eq(count_lines(out), 1);
 	ck_assert_ptr_nonnull(strstr(out, "shutting down"));
 	ck_assert_ptr_nonnull(strstr(out, "quit --force"));
+	/* Who has asked may go, and come again. */
+	ck_assert_int_eq(mpsctl(out, sizeof(out), "status", NULL), 0);
+	ck_assert_ptr_nonnull(strstr(out, "takes no new programs"));
+	kill(pid, SIGINT);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(mpsctl(out, sizeof(out), "status", NULL), 0);
+	ck_assert_ptr_nonnull(strstr(out, "takes no new programs"));
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		dup2(fds[1], 2);
+		execl(program, "mpsctl", "quit", NULL);
+		_exit(9);
+	}
+	/* That it waits it says when the broker has heard it. */
+	ck_assert_int_eq(read(fds[0], out, 1), 1);
+	close(fds[0]);
+	close(fds[1]);
 	/* The one who is there is served. */
 	ck_assert_uint_eq(rig_offer(&client, false, 1, &client.id,
 				    &client.generation), 0);

@@ -16,6 +16,7 @@
 
 #include "proto/err.h"
 #include "server/broker/client.h"
+#include "server/broker/move.h"
 
 #define PATIENCE_MS 1000
 
@@ -144,6 +145,8 @@ fill_client(struct brk_status *job, struct brk_client *client,
 			if (reply->clients[i]->client == client->id)
 				add_worker_figures(reply->clients[i], out);
 	}
+	if (brk_move_is_on(client))
+		out->waiting = (char *)"for the next worker";
 	if (client->state == CLIENT_ENDED)
 		out->waiting = (char *)"ended; its last work has to retire";
 }

@@ -47,6 +47,8 @@ run_job(struct wkr_job *job)
 	r = wkr_handlers[j->call.fn].run(&j->call, j->call.fn, j->call.args);
 	if (r == WKR_AGAIN)
 		return WKR_JOB_AGAIN;
+	if (wkr_handlers[j->call.fn].thread == WKR_ON_GATE)
+		atomic_fetch_sub(&client->gated, 1);
 	/* Written down before anybody can count on it. */
 	if (r == CUDA_SUCCESS)
 		wkr_journal_call(&j->call, j->frame, j->frame_size);
@@ -105,6 +107,8 @@ send_to_queue(struct wkr_client *client, const struct data_call *m,
 		return r;
 	}
 	wkr_client_pin(client);
+	if (handler->thread == WKR_ON_GATE)
+		atomic_fetch_add(&client->gated, 1);
 	if (ordered)
 		atomic_fetch_add(&client->ordered_jobs, 1);
 	wkr_queue_add(queues[handler->thread], &j->job);

@@ -112,6 +112,7 @@ struct wkr_client {
 	_Atomic uint64_t launches, late_errors, ring_frames, socket_frames;
 	_Atomic uint64_t device_bytes, host_bytes;
 	_Atomic(const char *) waiting; /* what for, for status; constants */
+	_Atomic uint32_t gated; /* of its calls, those of the gate's thread */
 
 	/* Guards the rest, and every change of `table`. */
 	pthread_mutex_t lock;

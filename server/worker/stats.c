@@ -9,6 +9,9 @@
 #include "server/worker/module.h"
 #include "server/worker/overlap.h"
 
+/* Why a client waits, in words. */
+#define TEXT_SIZE 160
+
 static uint64_t
 count_descriptors(void)
 {
@@ -69,8 +72,44 @@ count_modules_locked(const struct wkr_client *c)
 	return n;
 }
 
+/* Whose work has been on the device for longest, and so keeps the gate shut;
+ * NULL: nobody's but its own. */
+static struct wkr_client *
+find_oldest_locked(const struct wkr_client *but)
+{
+	struct wkr_client *oldest = NULL;
+
+	for (struct wkr_client *c = wkr.clients; c; c = c->next) {
+		uint64_t since = atomic_load(&c->oldest_ns);
+
+		if (c != but && since &&
+		    (!oldest || since < atomic_load(&oldest->oldest_ns)))
+			oldest = c;
+	}
+	return oldest;
+}
+
+/* What a client waits for that is not in the lane's hands. */
+static void
+say_why_gated_locked(const struct wkr_client *c, char *text, size_t size)
+{
+	const struct wkr_client *other = find_oldest_locked(c);
+	uint64_t now = wkr_now_ns(), since;
+
+	if (!other) {
+		snprintf(text, size, "to load code");
+		return;
+	}
+	since = atomic_load(&other->oldest_ns);
+	snprintf(text, size, "to load code, since client %llu (pid %d) has had "
+		 "work on the device for %llu ms",
+		 (unsigned long long)other->id, other->pid,
+		 since && now > since ? (unsigned long long)(now - since) /
+						1000000u : 0);
+}
+
 static uint64_t
-fill_client(Mps__ClientStat *s, struct wkr_client *c)
+fill_client(Mps__ClientStat *s, struct wkr_client *c, char *text)
 {
 	uint64_t handles = 0;
 
@@ -91,6 +130,10 @@ fill_client(Mps__ClientStat *s, struct wkr_client *c)
 	if (wkr.measuring)
 		s->busy_ns = wkr_overlap_busy_ns(c->id);
 	s->waiting = (char *)atomic_load(&c->waiting);
+	if (atomic_load(&c->gated)) {
+		say_why_gated_locked(c, text, TEXT_SIZE);
+		s->waiting = text;
+	}
 	pthread_mutex_lock(&c->lock);
 	s->chunks = count_chunks_locked(c);
 	s->modules = count_modules_locked(c);
@@ -131,9 +174,10 @@ fill_worker(Mps__WorkerStat *s)
 	s->driver = (char *)wkr.driver_path;
 }
 
-/* Messages for all clients at once, or NULL. */
+/* Messages for all clients at once, or NULL; texts: what they refer to. */
 static Mps__ClientStat *
-fill_clients(size_t *out_count, uint64_t *out_handles)
+fill_clients(size_t *out_count, uint64_t *out_handles,
+	     char (**out_texts)[TEXT_SIZE])
 {
 	Mps__ClientStat *stats;
 	size_t n = 0;
@@ -143,9 +187,11 @@ fill_clients(size_t *out_count, uint64_t *out_handles)
 	for (struct wkr_client *c = wkr.clients; c; c = c->next)
 		n++;
 	stats = calloc(n ? n : 1, sizeof(*stats));
+	*out_texts = calloc(n ? n : 1, sizeof(**out_texts));
 	n = 0;
-	for (struct wkr_client *c = wkr.clients; stats && c; c = c->next)
-		*out_handles += fill_client(&stats[n++], c);
+	for (struct wkr_client *c = wkr.clients; stats && *out_texts && c;
+	     c = c->next, n++)
+		*out_handles += fill_client(&stats[n], c, (*out_texts)[n]);
 	pthread_mutex_unlock(&wkr.clients_lock);
 	*out_count = n;
 	return stats;
@@ -158,13 +204,14 @@ wkr_stats_send(uint64_t id)
 	Mps__Control control = MPS__CONTROL__INIT;
 	_cleanup_free_ Mps__ClientStat **list = NULL;
 	_cleanup_free_ Mps__ClientStat *stats = NULL;
+	_cleanup_free_ char(*texts)[TEXT_SIZE] = NULL;
 	Mps__WorkerStat worker;
 	char name[256] = "";
 	uint64_t handles;
 	size_t count;
 
 	fill_worker(&worker);
-	stats = fill_clients(&count, &handles);
+	stats = fill_clients(&count, &handles, &texts);
 	list = calloc(count ? count : 1, sizeof(*list));
 	if (!stats || !list)
 		count = 0;

@@ -127,6 +127,51 @@ crowd(void)
 	}
 }
 
+static bool
+waits_with(uint64_t client, const char *text)
+{
+	Mps__Control *hold;
+	const Mps__WorkerStatsReply *m = rig_stats(&rig, &hold);
+	bool yes = false;
+
+	for (size_t i = 0; i < m->n_clients; i++)
+		yes |= m->clients[i]->client == client &&
+		       strstr(m->clients[i]->waiting, text);
+	mps__control__free_unpacked(hold, NULL);
+	return yes;
+}
+
+START_TEST(who_waits_to_load_code_can_see_for_whom)
+{
+	struct user *two = &many[0];
+	uint64_t module, size = sizeof(user_ptx), hash_size = 32, no_options = 0;
+	uint32_t kind = MODULE_ALONE, no_cap = 0;
+	const uint64_t *m = &module;
+	const void *options = NULL, *h;
+	void *nothing = NULL;
+	uint8_t hash[32];
+	void *argv[] = {&m, &h, &hash_size, &size, &kind, &options,
+			&no_options, &nothing, &nothing, &no_cap, &nothing,
+			&no_cap};
+
+	user_start(&rig, two, 10);
+	ck_assert_uint_eq(rig_image(&rig, user_ptx, sizeof(user_ptx), hash), 0);
+	h = hash;
+	spin(&one, one.stream[0], GO);
+	ck_assert_int_eq(rig_call(&one.c, API_mpsStreamQuery,
+				  (void *[]){&one.stream[0]}),
+			 CUDA_ERROR_NOT_READY);
+	module = rig_mint(&two->c, HANDLE_MODULE);
+	rig_call_begin(&two->c, API_mpsModuleLoad, argv);
+	while (!waits_with(10, "to load code, since client 1 (pid "))
+		usleep(1000);
+	ck_assert(!waits_with(1, "to load code"));
+	words[GO] = 1;
+	ck_assert_int_eq(rig_call_end(&two->c, API_mpsModuleLoad, argv), 0);
+	ck_assert(!waits_with(10, "to load code"));
+}
+END_TEST
+
 START_TEST(running_kernels_hold_up_nobody)
 {
 	crowd();
@@ -563,6 +608,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
+		who_waits_to_load_code_can_see_for_whom,
 		running_kernels_hold_up_nobody,
 		what_comes_second_in_a_crowd_holds_up_nobody_else,
 		legacy_order_and_events_hold_in_a_crowd,

@@ -275,6 +275,13 @@ add_node_locked(struct shim_stream *stream, struct shim_work *work,
 }
 
 CUresult
+shim_capture_add_locked(struct shim_stream *stream, struct shim_work *work,
+			struct shim_node **out_node)
+{
+	return add_node_locked(stream, work, NULL, out_node);
+}
+
+CUresult
 shim_capture_work(struct shim_stream *stream, struct shim_work *work)
 {
 	struct shim_node *node;

@@ -45,6 +45,10 @@ CUresult shim_capture_begin_locked(struct shim_stream *stream,
 				   struct shim_graph *graph,
 				   CUstreamCaptureMode mode,
 				   struct shim_capture **out);
+/* Takes work over, on failure too. */
+CUresult shim_capture_add_locked(struct shim_stream *stream,
+				 struct shim_work *work,
+				 struct shim_node **out_node);
 /* Its graph is the caller's from now on. */
 struct shim_graph *shim_capture_end_locked(struct shim_capture *capture);
 

@@ -25,6 +25,7 @@ struct shim_graph;
 struct shim_home;
 struct shim_launch;
 struct shim_node;
+struct shim_slot;
 struct shim_stream;
 struct shim_user;
 
@@ -48,6 +49,13 @@ struct shim_branch_work {
 	CUgraph *list;               /* their handles, for the program */
 };
 
+/* What a memory node allocates or frees. */
+struct shim_memory_work {
+	struct shim_slot *slot;      /* graph_mem.c: a reference */
+	CUDA_MEM_ALLOC_NODE_PARAMS params;   /* of a free node: dptr */
+	CUmemAccessDesc *access;     /* owned: params' */
+};
+
 /* What a node does. */
 struct shim_work {
 	CUgraphNodeType type;
@@ -59,6 +67,7 @@ struct shim_work {
 		CUevent event;
 		struct shim_graph *child;   /* owned */
 		struct shim_branch_work branch;
+		struct shim_memory_work memory;
 	};
 };
 
@@ -142,6 +151,15 @@ CUresult shim_edges_copy(struct shim_edges *to,
 void shim_edges_clear(struct shim_edges *edges);
 bool shim_edges_have(const struct shim_edges *edges,
 		     const struct shim_node *from);
+
+/* graph_node.c */
+CUresult shim_deps_read_locked(const CUgraphNode *deps,
+			       const CUgraphEdgeData *data, size_t count,
+			       struct shim_edges *out);
+/* Takes work over, on failure too. */
+CUresult shim_graph_add_locked(CUgraph handle, const CUgraphNode *deps,
+			       const CUgraphEdgeData *data, size_t count,
+			       struct shim_work *work, struct shim_node **out);
 
 /* graph_work.c: parameters checked and taken over, as at a launch. */
 CUresult shim_work_kernel(const CUDA_KERNEL_NODE_PARAMS *p,

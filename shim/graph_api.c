@@ -9,6 +9,7 @@
 #include "shim/graph.h"
 #include "shim/graph_branch.h"
 #include "shim/graph_exec.h"
+#include "shim/graph_mem.h"
 #include "shim_impl.h"
 
 /* ---- graphs ---- */
@@ -43,6 +44,7 @@ shim_cuGraphDestroy(CUgraph hGraph)
 	pthread_mutex_unlock(&shim_graph_lock);
 	shim_exec_forget();
 	shim_homes_end();
+	shim_slots_end();
 	return r;
 }
 
@@ -55,7 +57,8 @@ shim_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(originalGraph);
-	if (graph != NULL && shim_graph_branches(graph)) {
+	if (graph != NULL && (shim_graph_branches(graph) ||
+			      shim_graph_allocates(graph))) {
 		pthread_mutex_unlock(&shim_graph_lock);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
@@ -323,6 +326,8 @@ change_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
 	graph = shim_graph_get_locked(handle);
 	if (graph == NULL || (!add && graph->capturing))
 		r = CUDA_ERROR_INVALID_VALUE;
+	else if (!add && shim_graph_allocates(graph))
+		r = CUDA_ERROR_NOT_SUPPORTED;
 	for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
 		struct shim_node *a = shim_node_get_locked(from[i]);
 		struct shim_node *b = shim_node_get_locked(to[i]);
@@ -382,7 +387,9 @@ shim_cuGraphDestroyNode(CUgraphNode hNode)
 
 	pthread_mutex_lock(&shim_graph_lock);
 	node = shim_node_get_locked(hNode);
-	if (node != NULL && !node->graph->capturing) {
+	if (node != NULL && shim_graph_allocates(node->graph)) {
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	} else if (node != NULL && !node->graph->capturing) {
 		shim_node_remove_locked(node);
 		r = CUDA_SUCCESS;
 	}

@@ -222,6 +222,12 @@ flatten_node(struct flattening *f, struct shim_node *node, uint32_t *first,
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		r = flatten_branch(f, node, first);
 		break;
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		f->flat->has_memory = true;
+		r = f->body != 0 ? CUDA_ERROR_NOT_SUPPORTED :
+		    add_item(f, ITEM_EMPTY, node, first);
+		break;
 	default:
 		r = add_item(f, ITEM_NODE, node, first);
 		break;

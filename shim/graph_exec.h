@@ -53,7 +53,7 @@ struct shim_flat {
 				      * conditional node */
 	uint32_t nowners;
 	uint32_t branch_depth;       /* of all conditional nodes */
-	bool has_host, has_events;
+	bool has_host, has_events, has_memory;
 };
 
 /* A wire object of its own: executable graph in the worker. Begins as

@@ -11,6 +11,7 @@
 #include "shim/event.h"
 #include "shim/graph_branch.h"
 #include "shim/graph_exec.h"
+#include "shim/graph_mem.h"
 #include "shim/hostfunc.h"
 #include "shim/process.h"
 #include "shim/room.h"
@@ -76,6 +77,7 @@ end(void *arg)
 	pthread_mutex_unlock(&shim_graph_lock);
 	shim_segments_end(exec->chan, exec->segments, exec->flat.depths);
 	leave_home(exec);
+	shim_slots_end();
 	shim_flat_free(&exec->flat);
 	if (exec->order != NULL)
 		shim_cuEventDestroy_v2(exec->order);
@@ -163,6 +165,17 @@ take_home_locked(struct shim_exec *exec, const struct shim_graph *graph)
 	return CUDA_SUCCESS;
 }
 
+/* Is there an executable graph of it? */
+static bool
+is_made_locked(const struct shim_graph *graph)
+{
+	const struct shim_exec *exec = execs;
+
+	while (exec != NULL && exec->graph_id != graph->id)
+		exec = exec->next;
+	return exec != NULL;
+}
+
 static CUresult
 take_source(struct shim_exec *exec, CUgraph handle)
 {
@@ -173,6 +186,8 @@ take_source(struct shim_exec *exec, CUgraph handle)
 	graph = shim_graph_get_locked(handle);
 	if (graph == NULL || graph->capturing || graph->moved) {
 		r = CUDA_ERROR_INVALID_VALUE;
+	} else if (shim_graph_allocates(graph) && is_made_locked(graph)) {
+		r = CUDA_ERROR_NOT_SUPPORTED;
 	} else if ((r = take_home_locked(exec, graph)) == CUDA_SUCCESS) {
 		exec->graph_id = graph->id;
 		exec->source = shim_graph_clone_locked(graph, shim_current,
@@ -475,8 +490,10 @@ launch_segment(struct shim_exec *exec, struct shim_stream *stream, uint32_t i)
 static CUresult
 launch_locked(struct shim_exec *exec, struct shim_stream *stream)
 {
-	CUresult r = after_last(exec, stream);
+	CUresult r = shim_slots_launch(exec, stream);
 
+	if (r == CUDA_SUCCESS)
+		r = after_last(exec, stream);
 	for (uint32_t i = 0; i < exec->flat.depths && r == CUDA_SUCCESS; i++) {
 		r = launch_segment(exec, stream, i);
 		if (r == CUDA_SUCCESS)
@@ -496,7 +513,7 @@ capture_launch(struct shim_exec *exec, struct shim_stream *stream)
 	struct shim_work work = { .type = CU_GRAPH_NODE_TYPE_GRAPH };
 
 	/* Of which there is only one, that is being used. */
-	if (exec->flat.nowners > 0) {
+	if (exec->flat.nowners > 0 || exec->flat.has_memory) {
 		shim_capture_spoil(stream);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}

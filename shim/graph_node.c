@@ -9,14 +9,15 @@
 #include "shim/ctx.h"
 #include "shim/function.h"
 #include "shim/graph.h"
+#include "shim/graph_mem.h"
 #include "shim/library.h"
 #include "shim_impl.h"
 
 /* ---- adding ---- */
 
-static CUresult
-read_deps_locked(const CUgraphNode *deps, const CUgraphEdgeData *data,
-		 size_t count, struct shim_edges *out)
+CUresult
+shim_deps_read_locked(const CUgraphNode *deps, const CUgraphEdgeData *data,
+		      size_t count, struct shim_edges *out)
 {
 	CUresult r = CUDA_SUCCESS;
 
@@ -31,18 +32,17 @@ read_deps_locked(const CUgraphNode *deps, const CUgraphEdgeData *data,
 	return r;
 }
 
-/* Takes work over. */
-static CUresult
-add_locked(CUgraph handle, const CUgraphNode *deps,
-	   const CUgraphEdgeData *data, size_t count, struct shim_work *work,
-	   struct shim_node **out)
+CUresult
+shim_graph_add_locked(CUgraph handle, const CUgraphNode *deps,
+		      const CUgraphEdgeData *data, size_t count,
+		      struct shim_work *work, struct shim_node **out)
 {
 	struct shim_graph *graph = shim_graph_get_locked(handle);
 	struct shim_edges edges = {0};
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
 	if (graph != NULL)
-		r = read_deps_locked(deps, data, count, &edges);
+		r = shim_deps_read_locked(deps, data, count, &edges);
 	if (r == CUDA_SUCCESS)
 		r = shim_branch_check_locked(graph, work);
 	if (r == CUDA_SUCCESS)
@@ -68,7 +68,8 @@ add(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps,
 		r = CUDA_ERROR_INVALID_VALUE;
 		shim_work_clear_locked(work);
 	} else {
-		r = add_locked(handle, deps, data, count, work, &node);
+		r = shim_graph_add_locked(handle, deps, data, count, work,
+					  &node);
 	}
 	if (r == CUDA_SUCCESS)
 		*out = shim_node_handle_locked(node);
@@ -90,7 +91,8 @@ add_moved(CUgraphNode *out, CUgraph handle, const CUgraphNode *deps,
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(child);
 	if (out != NULL && graph != NULL)
-		r = add_locked(handle, deps, data, count, &empty, &node);
+		r = shim_graph_add_locked(handle, deps, data, count, &empty,
+					  &node);
 	if (r == CUDA_SUCCESS) {
 		r = shim_node_move_locked(node, graph);
 		if (r == CUDA_SUCCESS)
@@ -236,6 +238,10 @@ shim_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 		   &work);
 }
 
+/* The two versions of the structure differ in name. */
+_Static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) ==
+	       sizeof(CUDA_MEM_ALLOC_NODE_PARAMS_v2), "cuda.h");
+
 CUresult
 shim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		       const CUgraphNode *dependencies,
@@ -251,6 +257,15 @@ shim_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		return add_moved(phGraphNode, hGraph, dependencies,
 				 dependencyData, numDependencies,
 				 nodeParams->graph.graph);
+	if (nodeParams != NULL &&
+	    nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		return shim_graph_add_alloc(phGraphNode, hGraph, dependencies,
+			dependencyData, numDependencies,
+			(CUDA_MEM_ALLOC_NODE_PARAMS *)&nodeParams->alloc);
+	if (nodeParams != NULL &&
+	    nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+		return shim_graph_add_free(phGraphNode, hGraph, dependencies,
+			dependencyData, numDependencies, nodeParams->free.dptr);
 	r = shim_work_any(nodeParams, &work);
 	/* The node's from the moment on in which it is added. */
 	list = r == CUDA_SUCCESS &&

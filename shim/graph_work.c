@@ -9,6 +9,7 @@
 #include "shim/event.h"
 #include "shim/function.h"
 #include "shim/graph.h"
+#include "shim/graph_mem.h"
 #include "shim/launch.h"
 #include "shim/process.h"
 #include "shim/range.h"
@@ -310,7 +311,8 @@ any_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *p, struct shim_work *out)
 	graph = shim_graph_get_locked(p->graph);
 	if (graph != NULL && graph->moved)
 		graph = NULL;
-	if (graph != NULL && shim_graph_branches(graph)) {
+	if (graph != NULL && (shim_graph_branches(graph) ||
+			      shim_graph_allocates(graph))) {
 		pthread_mutex_unlock(&shim_graph_lock);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
@@ -367,6 +369,10 @@ shim_work_clear_locked(struct shim_work *work)
 		shim_graph_free_locked(work->child);
 	} else if (work->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
 		shim_branch_clear_locked(&work->branch);
+	} else if (work->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+		   work->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+		free(work->memory.access);
+		shim_slot_put_locked(work->memory.slot);
 	}
 	memset(work, 0, sizeof(*work));
 	work->type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -391,6 +397,23 @@ clone_kernel(const struct shim_kernel_work *k, struct shim_kernel_work *out)
 	return CUDA_SUCCESS;
 }
 
+static CUresult
+clone_memory(const struct shim_memory_work *memory,
+	     struct shim_memory_work *out)
+{
+	size_t size = memory->params.accessDescCount * sizeof(*out->access);
+
+	if (size > 0) {
+		out->access = malloc(size);
+		if (out->access == NULL)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		memcpy(out->access, memory->access, size);
+		out->params.accessDescs = out->access;
+	}
+	out->slot->refs++;
+	return CUDA_SUCCESS;
+}
+
 CUresult
 shim_work_clone_locked(const struct shim_work *work, struct shim_work *out)
 {
@@ -401,6 +424,9 @@ shim_work_clone_locked(const struct shim_work *work, struct shim_work *out)
 		return clone_kernel(&work->kernel, &out->kernel);
 	if (work->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
 		return shim_branch_clone_locked(&work->branch, &out->branch);
+	if (work->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+	    work->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+		return clone_memory(&work->memory, &out->memory);
 	if (work->type != CU_GRAPH_NODE_TYPE_GRAPH)
 		return CUDA_SUCCESS;
 	child = work->child;

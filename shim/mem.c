@@ -12,6 +12,7 @@
 #include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/ipc.h"
+#include "shim/graph_mem.h"
 #include "shim/mempool.h"
 #include "shim/process.h"
 #include "shim/range.h"
@@ -95,6 +96,8 @@ shim_mem_free(uint64_t address)
 
 	if (r == CUDA_ERROR_INVALID_VALUE)
 		r = shim_mem_remove(address, RANGE_MANAGED);
+	if (r == CUDA_ERROR_INVALID_VALUE)
+		r = shim_slot_free(address);
 	return r == CUDA_ERROR_INVALID_VALUE ? shim_ipc_close(address, true) :
 					       r;
 }
@@ -107,6 +110,7 @@ shim_mem_drop_context(struct shim_context *ctx)
 	shim_texture_drop_context(ctx);
 	shim_array_drop_context(ctx);
 	shim_ipc_drop_context(ctx);
+	shim_slots_drop_context(ctx);
 	while (!shim_range_remove_any(ctx, RANGE_DEVICE, 0, &range))
 		give_back(&range);
 	while (!shim_range_remove_any(ctx, RANGE_PINNED, 0, &range))

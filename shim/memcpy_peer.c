@@ -39,6 +39,7 @@ owner(uint64_t address, struct shim_context **out)
 	case RANGE_GLOBAL:
 	case RANGE_MAPPED:
 	case RANGE_OPENED:
+	case RANGE_GRAPH:
 		break;
 	}
 	*out = range.ctx ? range.ctx : shim_primary(range.device);

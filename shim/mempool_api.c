@@ -6,6 +6,7 @@
 #include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/device.h"
+#include "shim/graph_mem.h"
 #include "shim/mem.h"
 #include "shim/mempool.h"
 #include "shim/range.h"
@@ -304,19 +305,12 @@ shim_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
 	return CUDA_SUCCESS;
 }
 
-/* Memory nodes of graphs are not served: the capture ends, as with every
- * other call that it does not allow. For nothing there is no node. */
 static CUresult
-find_stream(CUstream handle, bool is_nothing, struct shim_stream **out_stream)
+find_stream(CUstream handle, struct shim_stream **out_stream)
 {
 	CUresult r = shim_stream_find(handle, shim_current, out_stream);
 
-	if (r == CUDA_SUCCESS)
-		r = shim_capture_legacy(*out_stream);
-	if (r == CUDA_SUCCESS && !is_nothing &&
-	    shim_stream_is_capturing(*out_stream))
-		r = shim_capture_wait_stream(*out_stream);
-	return r;
+	return r == CUDA_SUCCESS ? shim_capture_legacy(*out_stream) : r;
 }
 
 static CUresult
@@ -330,7 +324,7 @@ alloc(CUdeviceptr *dptr, size_t size, struct shim_mempool *pool,
 	/* An imported one has none to give. */
 	if (!dptr || !pool || pool->client)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = find_stream(handle, !size, &stream);
+	r = find_stream(handle, &stream);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (pool->device != shim_current->device)
@@ -340,7 +334,9 @@ alloc(CUdeviceptr *dptr, size_t size, struct shim_mempool *pool,
 		*dptr = 0;
 		return CUDA_SUCCESS;
 	}
-	r = shim_mempool_alloc(pool, size, &address);
+	r = shim_stream_is_capturing(stream) ?
+	    shim_capture_alloc(stream, pool->device, size, &address) :
+	    shim_mempool_alloc(pool, size, &address);
 	if (r == CUDA_SUCCESS)
 		*dptr = address;
 	return r;
@@ -364,8 +360,10 @@ CUresult
 shim_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	struct shim_stream *stream;
-	CUresult r = find_stream(hStream, !dptr, &stream);
+	CUresult r = find_stream(hStream, &stream);
 
+	if (r == CUDA_SUCCESS && dptr && shim_stream_is_capturing(stream))
+		return shim_capture_free(stream, dptr);
 	/* Where the stream is then is behind us: all that was posted before
 	 * retires before the block is used again. */
 	return r || !dptr ? r : shim_mem_free(dptr);

@@ -25,6 +25,7 @@ enum range_kind {
 			   * register.c's */
 	RANGE_ALIAS,    /* what kernels have for a registered one */
 	RANGE_OPENED,   /* of another process; block is ipc.c's */
+	RANGE_GRAPH,    /* of memory nodes: graph_mem.c */
 };
 
 struct shim_range {

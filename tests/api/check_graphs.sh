@@ -51,6 +51,13 @@ conditional_nodes() {
 	return "$rc"
 }
 
+memory_nodes() {
+	env MPSSHIM_PERF="$1" "$mpsrun" "$T/graphs_memory" >"$work/under_mem"
+	rc=$?
+	grep -A1 '^NO' "$work/under_mem"
+	return "$rc"
+}
+
 two_at_once() {
 	"$mpsrun" "$graphs" >"$work/one" &
 	one=$!
@@ -128,6 +135,8 @@ row 'both' same_lines no_ring,no_post
 row 'children that were moved, and their children' moved_children
 row 'conditional nodes' conditional_nodes ''
 row 'conditional nodes, by the socket' conditional_nodes no_ring,no_post
+row 'memory nodes' memory_nodes ''
+row 'memory nodes, by the socket' memory_nodes no_ring,no_post
 row 'two clients at once' two_at_once
 if [ -x "$T/graphs_rt" ]; then
 	row 'the runtime' "$mpsrun" "$T/graphs_rt"

@@ -9,8 +9,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
-#include "shim/capture.h"
+#include "shim/capture_own.h"
 #include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/process.h"
@@ -22,16 +23,20 @@
 
 struct host_call {
 	uint64_t ticket;
-	void (*run)(void *arg);
+	void (*run)(void *arg);      /* or, NULL, a wait: */
+	bool (*is_over)(void *arg);
 	void *arg;
+	struct shim_chan *chan;
 	struct host_call *next;
 };
 
 /* Guards what follows. Held for list work and the making of threads only. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct host_call *calls;        /* posted, not yet run */
+static struct host_call *waits;        /* whose turn it is */
+static pthread_cond_t waits_come = PTHREAD_COND_INITIALIZER;
 static uint64_t last_ticket;
-static bool started[SHIM_MAX_DEVICES];
+static bool started[SHIM_MAX_DEVICES], waiting;
 
 /* ---- threads ---- */
 
@@ -49,6 +54,94 @@ take(uint64_t ticket)
 	return call;
 }
 
+/* ---- waits ---- */
+
+static void
+add_wait(struct host_call *call)
+{
+	pthread_mutex_lock(&lock);
+	call->next = waits;
+	waits = call;
+	pthread_cond_signal(&waits_come);
+	pthread_mutex_unlock(&lock);
+}
+
+static bool
+is_wait(uint64_t ticket)
+{
+	const struct host_call *call;
+
+	pthread_mutex_lock(&lock);
+	for (call = waits; call != NULL; call = call->next) {
+		if (call->ticket == ticket)
+			break;
+	}
+	pthread_mutex_unlock(&lock);
+	return call != NULL;
+}
+
+/* Only this thread takes waits away; others put new ones in front. */
+static bool
+end_waits(struct host_call *first)
+{
+	bool any = false;
+
+	for (struct host_call *call = first, *next; call; call = next) {
+		struct host_call **link = &waits;
+
+		next = call->next;
+		if (!call->is_over(call->arg))
+			continue;
+		pthread_mutex_lock(&lock);
+		while (*link != call)
+			link = &(*link)->next;
+		*link = next;
+		pthread_mutex_unlock(&lock);
+		call_mpsHostDone(call->chan, call->ticket);
+		free(call->arg);
+		free(call);
+		any = true;
+	}
+	return any;
+}
+
+/* Short while it may be over soon; a thousandth of a second is what a long
+ * wait may cost at its end. */
+static void
+nap(unsigned int rounds)
+{
+	unsigned int us = rounds < 100 ? 5 : rounds < 1000 ? 50 : 1000;
+
+	nanosleep(&(struct timespec){ .tv_nsec = us * 1000L }, NULL);
+}
+
+static void *
+wait_thread(void *arg)
+{
+	unsigned int rounds = 0;
+
+	(void)arg;
+	pthread_setname_np(pthread_self(), "cuda-wait");
+	/* Copies of its own are no part of what the program captures. */
+	shim_capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	for (;;) {
+		struct host_call *first;
+
+		pthread_mutex_lock(&lock);
+		while (waits == NULL) {
+			rounds = 0;
+			pthread_cond_wait(&waits_come, &lock);
+		}
+		first = waits;
+		pthread_mutex_unlock(&lock);
+		if (end_waits(first))
+			rounds = 0;
+		else
+			nap(rounds++);
+	}
+	return NULL;
+}
+
 static void *
 callback_thread(void *arg)
 {
@@ -59,10 +152,16 @@ callback_thread(void *arg)
 	while (call_mpsHostNext(chan, done, &next) == CUDA_SUCCESS) {
 		struct host_call *call = take(next);
 
-		if (call != NULL)
-			call->run(call->arg);
-		free(call);
 		done = next;
+		if (call != NULL && call->run == NULL) {
+			add_wait(call);
+			done = 0;
+		} else if (call != NULL) {
+			call->run(call->arg);
+			free(call);
+		} else if (is_wait(next)) {
+			done = 0;    /* told again by the next worker */
+		}
 	}
 	return NULL;
 }
@@ -78,10 +177,19 @@ need_thread_locked(struct shim_chan *chan)
 	return started[device] ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static CUresult
+need_waiter_locked(void)
+{
+	if (!waiting && shim_thread_start(wait_thread, NULL, 0) == 0)
+		waiting = true;
+	return waiting ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 /* ---- posting ---- */
 
-CUresult
-shim_host_post(struct shim_stream *stream, void (*run)(void *arg), void *arg)
+static CUresult
+post(struct shim_stream *stream, void (*run)(void *arg),
+     bool (*is_over)(void *arg), void *arg)
 {
 	struct shim_chan *chan = stream->object.ctx->chan;
 	uint64_t ticket = 0;
@@ -94,9 +202,13 @@ shim_host_post(struct shim_stream *stream, void (*run)(void *arg), void *arg)
 	if (call == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	call->run = run;
+	call->is_over = is_over;
 	call->arg = arg;
+	call->chan = chan;
 	pthread_mutex_lock(&lock);
 	r = need_thread_locked(chan);
+	if (r == CUDA_SUCCESS && run == NULL)
+		r = need_waiter_locked();
 	if (r == CUDA_SUCCESS) {
 		ticket = call->ticket = ++last_ticket;
 		call->next = calls;
@@ -111,6 +223,19 @@ shim_host_post(struct shim_stream *stream, void (*run)(void *arg), void *arg)
 	if (r != CUDA_SUCCESS)
 		free(take(ticket));
 	return r;
+}
+
+CUresult
+shim_host_post(struct shim_stream *stream, void (*run)(void *arg), void *arg)
+{
+	return post(stream, run, NULL, arg);
+}
+
+CUresult
+shim_host_wait(struct shim_stream *stream, bool (*is_over)(void *arg),
+	       void *arg)
+{
+	return post(stream, NULL, is_over, arg);
 }
 
 struct soon {

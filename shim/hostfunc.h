@@ -6,6 +6,8 @@
 #ifndef SHIM_HOSTFUNC_H
 #define SHIM_HOSTFUNC_H
 
+#include <stdbool.h>
+
 #include "api_cuda.h"
 
 struct shim_stream;
@@ -17,6 +19,13 @@ struct shim_stream;
  * lock meanwhile.
  */
 CUresult shim_host_post(struct shim_stream *stream, void (*run)(void *arg),
+			void *arg);
+/*
+ * Hold the stream behind the work before it until is_over(arg) says so, which
+ * a thread of ours asks again and again. arg is freed then, if the worker is
+ * not lost first.
+ */
+CUresult shim_host_wait(struct shim_stream *stream, bool (*is_over)(void *arg),
 			void *arg);
 /* Run it as soon as possible, in a thread of ours. Without memory: here. */
 void shim_host_soon(void (*run)(void *arg), void *arg);

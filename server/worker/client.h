@@ -126,7 +126,7 @@ struct wkr_client {
 	uint32_t nfunctions;
 	bool host_asked; /* the callback thread waits, with this call */
 	uint32_t host_slot;
-	uint64_t host_call, host_done;
+	uint64_t host_call, host_done, host_over;
 
 	pthread_mutex_t out_lock; /* guards what follows */
 	uint8_t *out;		  /* replies the socket did not take */

@@ -65,6 +65,25 @@ wkr_mpsHostNext(struct wkr_call *call, uint64_t done, uint64_t *ticket)
 	return WKR_DEFERRED;
 }
 
+CUresult
+wkr_mpsHostDone(struct wkr_call *call, uint64_t ticket)
+{
+	struct wkr_client *client = call->client;
+	bool full;
+
+	pthread_mutex_lock(&client->lock);
+	full = client->host_over != 0;
+	if (!full)
+		client->host_over = ticket;
+	pthread_mutex_unlock(&client->lock);
+	/* The lane takes one at a time. */
+	if (full)
+		return client->leaving ? CUDA_ERROR_INVALID_VALUE : WKR_AGAIN;
+	atomic_store(&client->host_news, true);
+	wkr_lane_wake(client->lane);
+	return CUDA_SUCCESS;
+}
+
 static bool
 finish(struct wkr_client *client, uint64_t ticket)
 {
@@ -115,14 +134,16 @@ wkr_hosts_poll(struct wkr_client *client)
 {
 	struct wkr_host *due;
 	bool asked, any = false;
-	uint64_t done = 0;
+	uint64_t done = 0, over = 0;
 
 	if (atomic_exchange(&client->host_news, false)) {
 		pthread_mutex_lock(&client->lock);
 		done = client->host_done;
-		client->host_done = 0;
+		over = client->host_over;
+		client->host_done = client->host_over = 0;
 		pthread_mutex_unlock(&client->lock);
 		any = done && finish(client, done);
+		any |= over && finish(client, over);
 	}
 	if (!client->hosts || client->closed)
 		return any;

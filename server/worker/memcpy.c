@@ -155,6 +155,32 @@ fill_rows(const struct fill *f, CUstream s)
 }
 
 CUresult
+wkr_mpsStreamWrite(struct wkr_call *call, uint64_t dst, uint64_t value,
+		   uint32_t wide, uint32_t flags, uint64_t stream)
+{
+	struct wkr_client *client = call->client;
+	struct wkr_stream *s = wkr_get(client, HANDLE_STREAM, stream);
+	uint64_t size = wide ? 8 : 4;
+	CUresult r;
+
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (dst % size || !owns(client, dst, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	call->again = wkr_keep_write(client, dst, size);
+	r = wkr_stream_begin(call, s);
+	if (r == CUDA_SUCCESS)
+		r = wkr_ok(wide ? wkr.drv.cuStreamWriteValue64_v2(
+					  s->native, dst, value, flags)
+				: wkr.drv.cuStreamWriteValue32_v2(
+					  s->native, dst, (cuuint32_t)value,
+					  flags));
+	if (r == CUDA_SUCCESS)
+		wkr_stream_end(call, s, false);
+	return r;
+}
+
+CUresult
 wkr_mpsFill(struct wkr_call *call, uint64_t dst, uint64_t pitch,
 	    uint32_t element, uint32_t value, uint64_t width, uint64_t height,
 	    uint64_t stream)

@@ -121,6 +121,24 @@ all_die() {
 	left >"$work/after" || return 1
 	diff "$work/before" "$work/after" && cat "$work/after"
 }
+# Killed while streams wait for values that nobody writes.
+waits_end() {
+	left >"$work/before" || return 1
+	: >"$work/held"
+	"$mpsrun" "$T/memops" hold >"$work/held" &
+	victim=$!
+	for _ in $(seq 1500); do
+		grep -q held "$work/held" && break
+		sleep 0.02
+	done
+	"$mpsrun" "$T/memops" >"$work/beside" || {
+		grep '^NO' "$work/beside"
+		return 1
+	}
+	kill -KILL "$victim"
+	wait "$victim" 2>/dev/null
+	left >"$work/after" && diff "$work/before" "$work/after"
+}
 neighbour_lives() {
 	"$mpsrun" "$graphs" unload &&
 		"$mpsrun" "$graphs" >"$work/beside" &&
@@ -146,5 +164,6 @@ else
 	skip 'the runtime' 'no nvcc'
 fi
 row 'five clients killed with everything open' all_die
+row 'a client killed with waits for values' waits_end
 row 'module, event and memory gone under a graph' neighbour_lives
 finish_rows

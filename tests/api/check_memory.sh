@@ -10,7 +10,7 @@ set -u
 . "$(dirname "$0")/rows.sh"
 
 programs='memory_vmm memory_pool memory_host mapped copies batches pageable textures
-	tensor linker queries launch_set'
+	tensor linker queries launch_set memops'
 mkdir "$work/native"
 ln -s "$(cd "$build/lib" && pwd -P)/libsoftcuda.so" "$work/native/libcuda.so.1"
 

@@ -231,7 +231,7 @@ is_within(const struct shim_graph *graph, const struct shim_graph *whole)
 CUresult
 shim_node_move_locked(struct shim_node *node, struct shim_graph *child)
 {
-	if (shim_graph_branches(child))
+	if (shim_graph_branches(child) || child->moved)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (child->child || child->capturing || is_within(node->graph, child))
 		return CUDA_ERROR_INVALID_VALUE;

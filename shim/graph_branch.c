@@ -165,16 +165,16 @@ shim_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out,
 				    unsigned int defaultLaunchValue,
 				    unsigned int flags)
 {
-	struct shim_context *context = shim_current;
+	struct shim_context *context;
 	struct shim_home *home;
 	uint64_t handle = 0;
-	CUresult r = CUDA_SUCCESS;
+	CUresult r;
 
 	if (pHandle_out == NULL || flags & ~(unsigned)
 	    CU_GRAPH_COND_ASSIGN_DEFAULT)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (ctx != NULL)
-		r = shim_ctx_find(ctx, &context);
+	r = ctx == NULL ? CUDA_ERROR_INVALID_CONTEXT :
+			  shim_ctx_find(ctx, &context);
 	if (r == CUDA_SUCCESS)
 		r = find_home(hGraph, &home);
 	if (r != CUDA_SUCCESS)

@@ -415,7 +415,8 @@ is_condition(const struct shim_flat *flat, uint64_t value)
 }
 
 /* The driver gives conditions their defaults when it begins the segment with
- * the conditional nodes: a kernel that sets one must not be in another. */
+ * the conditional nodes: a kernel that sets one must not be in an earlier
+ * one. */
 static CUresult
 check_setters(const struct shim_flat *flat)
 {
@@ -424,7 +425,7 @@ check_setters(const struct shim_flat *flat)
 		const struct shim_kernel_work *k = &item->node->work.kernel;
 		uint64_t value;
 
-		if (item->depth == flat->branch_depth ||
+		if (item->depth >= flat->branch_depth ||
 		    item->node->work.type != CU_GRAPH_NODE_TYPE_KERNEL)
 			continue;
 		for (uint32_t at = 0; at + 8 <= k->param_bytes; at += 8) {

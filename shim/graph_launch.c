@@ -184,8 +184,10 @@ take_source(struct shim_exec *exec, CUgraph handle)
 
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(handle);
-	if (graph == NULL || graph->capturing || graph->moved) {
+	if (graph == NULL || graph->capturing) {
 		r = CUDA_ERROR_INVALID_VALUE;
+	} else if (graph->moved) {
+		r = CUDA_ERROR_NOT_SUPPORTED;
 	} else if (shim_graph_allocates(graph) && is_made_locked(graph)) {
 		r = CUDA_ERROR_NOT_SUPPORTED;
 	} else if ((r = take_home_locked(exec, graph)) == CUDA_SUCCESS) {

@@ -188,7 +188,9 @@ replace_child(struct shim_exec *exec, const struct shim_node *node,
 	pthread_mutex_lock(&shim_graph_lock);
 	fresh = shim_graph_get_locked(handle);
 	if (fresh != NULL &&
-	    same_shape(node->work.child, fresh, &bad, &result)) {
+	    !same_shape(node->work.child, fresh, &bad, &result)) {
+		r = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	} else if (fresh != NULL) {
 		copy = shim_graph_clone_locked(exec->source, exec->object.ctx,
 					       false);
 		child = shim_graph_clone_locked(fresh, exec->object.ctx,

@@ -303,15 +303,12 @@ any_child(const CUDA_CHILD_GRAPH_NODE_PARAMS *p, struct shim_work *out)
 
 	if (p->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (p->ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
-		return CUDA_ERROR_INVALID_VALUE;
+	/* Whatever else it says is a clone (measured). */
 	memset(out, 0, sizeof(*out));
 	out->type = CU_GRAPH_NODE_TYPE_GRAPH;
 	pthread_mutex_lock(&shim_graph_lock);
 	graph = shim_graph_get_locked(p->graph);
-	if (graph != NULL && graph->moved)
-		graph = NULL;
-	if (graph != NULL && (shim_graph_branches(graph) ||
+	if (graph != NULL && (graph->moved || shim_graph_branches(graph) ||
 			      shim_graph_allocates(graph))) {
 		pthread_mutex_unlock(&shim_graph_lock);
 		return CUDA_ERROR_NOT_SUPPORTED;

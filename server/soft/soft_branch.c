@@ -106,9 +106,10 @@ cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, CUgraph handle,
 	if (res)
 		return res;
 	graph = soft_handle_get(handle, SOFT_HANDLE_GRAPH);
-	if (!out || !graph || (ctx && !soft_ctx_from(ctx)) ||
-	    flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT)
+	if (!out || !graph || flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!soft_ctx_from(ctx))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	cond = calloc(1, sizeof(*cond));
 	if (!cond || !table_add(cond)) {
 		free(cond);

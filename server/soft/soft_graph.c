@@ -195,7 +195,7 @@ is_within(const struct soft_graph *graph, const struct soft_graph *whole)
 CUresult
 soft_node_move(struct soft_node *node, struct soft_graph *child)
 {
-	if (soft_graph_branches(child))
+	if (soft_graph_branches(child) || child->is_moved)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (child->is_child || is_within(node->graph, child))
 		return CUDA_ERROR_INVALID_VALUE;

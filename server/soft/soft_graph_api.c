@@ -375,7 +375,7 @@ cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
 		return res;
 	soft_follow(graph != hchild);
 	if (child->is_moved)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (soft_graph_branches(child))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	work = soft_work_new(SOFT_WORK_CHILD);
@@ -541,9 +541,8 @@ add_any_child(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 	if (p->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
 		return add_moved(out, graph, deps, count,
 				 soft_work_new(SOFT_WORK_EMPTY), child);
-	return p->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE ?
-	       cuGraphAddChildGraphNode(out, graph, deps, count, p->graph) :
-	       CUDA_ERROR_INVALID_VALUE;
+	/* Whatever else it says (measured). */
+	return cuGraphAddChildGraphNode(out, graph, deps, count, p->graph);
 }
 
 CUresult

@@ -146,7 +146,7 @@ child_set_locked(struct soft_exec *exec, const struct soft_node *node,
 	entry = (unsigned)(item - exec->items);
 	if (fresh->count > exec->count - entry - 1 ||
 	    !child_fits(item + 1, entry, fresh))
-		res = CUDA_ERROR_INVALID_VALUE;
+		res = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 	for (unsigned i = 0; i < fresh->count && !res; i++) {
 		struct soft_work *old = item[i + 1].work;
 

@@ -373,8 +373,10 @@ cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
 		res = soft_enter_ctx(&ctx);
 	if (res)
 		return res;
-	if (!out || graph->is_moved)
+	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph->is_moved)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (flags & ~(unsigned long long)INSTANTIATE_FLAGS)
 		return flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH ?
 		       CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;

@@ -169,6 +169,10 @@ CUresult shim_work_launch(const struct shim_launch *launch,
 CUresult shim_work_copy(const CUDA_MEMCPY3D *p, struct shim_work *out);
 CUresult shim_work_fill(const CUDA_MEMSET_NODE_PARAMS *p,
 			struct shim_work *out);
+/* Whose destination is looked at no sooner than when the graph is
+ * instantiated: cuDNN captures what it never runs, at made-up addresses. */
+CUresult shim_work_captured_fill(const CUDA_MEMSET_NODE_PARAMS *p,
+				 struct shim_work *out);
 CUresult shim_work_host(const CUDA_HOST_NODE_PARAMS *p, struct shim_work *out);
 CUresult shim_work_event(CUevent event, bool wait, struct shim_work *out);
 CUresult shim_work_any(const CUgraphNodeParams *p, struct shim_work *out);

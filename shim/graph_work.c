@@ -201,11 +201,11 @@ shim_work_copy(const CUDA_MEMCPY3D *p, struct shim_work *out)
 
 /* ---- fills ---- */
 
-CUresult
-shim_work_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct shim_work *out)
+/* Apart from where it goes; *out_size: bytes from the first to the last. */
+static CUresult
+fill_shape(const CUDA_MEMSET_NODE_PARAMS *p, uint64_t *out_size)
 {
-	struct shim_range range;
-	uint64_t row, size, left;
+	uint64_t row, size;
 
 	if (p == NULL || p->width == 0 || p->height == 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -216,16 +216,50 @@ shim_work_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct shim_work *out)
 	    (p->height > 1 && (p->pitch < row ||
 			       p->pitch % p->elementSize != 0)) ||
 	    __builtin_mul_overflow(p->height - 1, p->pitch, &size) ||
-	    __builtin_add_overflow(size, row, &size))
+	    __builtin_add_overflow(size, row, out_size))
 		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static void
+make_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct shim_work *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->type = CU_GRAPH_NODE_TYPE_MEMSET;
+	out->fill = *p;
+}
+
+CUresult
+shim_work_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct shim_work *out)
+{
+	struct shim_range range;
+	uint64_t size, left;
+	CUresult r = fill_shape(p, &size);
+
+	if (r != CUDA_SUCCESS)
+		return r;
 	if (shim_range_reach(p->dst, size, &range, &left) != 0 ||
 	    size > left || range.closed || range.kind == RANGE_REGISTERED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (range.device != shim_current->device)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	memset(out, 0, sizeof(*out));
-	out->type = CU_GRAPH_NODE_TYPE_MEMSET;
-	out->fill = *p;
+	make_fill(p, out);
+	return CUDA_SUCCESS;
+}
+
+CUresult
+shim_work_captured_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct shim_work *out)
+{
+	struct shim_range range;
+	uint64_t size;
+	CUresult r = fill_shape(p, &size);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (shim_range_find(p->dst, &range) == 0 &&
+	    range.device != shim_current->device)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	make_fill(p, out);
 	return CUDA_SUCCESS;
 }
 

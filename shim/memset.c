@@ -41,7 +41,7 @@ capture_fill(struct shim_stream *stream, const struct fill *f)
 		.width = f->width, .height = f->height,
 	};
 	struct shim_work work;
-	CUresult r = shim_work_fill(&p, &work);
+	CUresult r = shim_work_captured_fill(&p, &work);
 
 	return r != CUDA_SUCCESS ? r : shim_capture_work(stream, &work);
 }
@@ -69,6 +69,8 @@ fill(CUstream handle, const struct fill *f, bool sync)
 	if (f->height > 1 && (f->pitch % f->element ||
 			      f->width > f->pitch / f->element))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (shim_stream_is_capturing(stream))
+		return capture_fill(stream, f);
 	size = extent(f);
 	if (!size || shim_range_reach(f->dst, size, &range, &left) ||
 	    size > left || range.closed || range.kind == RANGE_REGISTERED) {
@@ -81,8 +83,6 @@ fill(CUstream handle, const struct fill *f, bool sync)
 	}
 	if (range.device != ctx->device)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (shim_stream_is_capturing(stream))
-		return capture_fill(stream, f);
 	r = shim_room_take(stream, SHIM_ROOM_OTHER);
 	if (r != CUDA_SUCCESS)
 		return r;

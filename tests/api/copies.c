@@ -306,6 +306,25 @@ large_box(void)
 	free(b);
 }
 
+/* cuDNN captures fills at addresses that are none, to see what a plan does. */
+static void
+captured_at_no_address(void)
+{
+	CUgraphExec exec;
+	CUgraph graph;
+	size_t nodes = 0;
+
+	OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	fact("a fill at no address is captured",
+	     cuMemsetD8Async(0x80, 0, 4096, stream) == CUDA_SUCCESS);
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphGetNodes(graph, NULL, &nodes));
+	fact("as a node", nodes == 1);
+	fact("such a graph cannot be instantiated",
+	     cuGraphInstantiate(&exec, graph, 0) != CUDA_SUCCESS);
+	OK(cuGraphDestroy(graph));
+}
+
 int
 main(void)
 {
@@ -320,5 +339,6 @@ main(void)
 	arrays();
 	boxes();
 	large_box();
+	captured_at_no_address();
 	return facts_end();
 }

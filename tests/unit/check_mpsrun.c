@@ -602,6 +602,37 @@ START_TEST(an_idle_broker_ends)
 }
 END_TEST
 
+/* Bytes of a file, -1: there is none. */
+static long
+size_of(const char *name)
+{
+	char path[sizeof(rig.dir) + 32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", rig.dir, name);
+	return stat(path, &st) ? -1 : (long)st.st_size;
+}
+
+START_TEST(a_long_log_begins_anew)
+{
+	char path[sizeof(rig.dir) + 32];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/mpsd.log", rig.dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_eq(ftruncate(fd, 2 << 20), 0);
+	close(fd);
+	/* Looked at when it starts, then now and again. */
+	rig_start(NULL);
+	ck_assert_int_ge(size_of("mpsd.log.1"), 2 << 20);
+	ck_assert_int_lt(size_of("mpsd.log"), 1 << 20);
+	rig_stop();
+	rig_start(NULL);
+	ck_assert_int_lt(size_of("mpsd.log"), 1 << 20);
+	ck_assert_int_ge(size_of("mpsd.log.1"), 2 << 20);
+}
+END_TEST
+
 START_TEST(a_second_broker_in_the_directory_is_refused)
 {
 	pid_t first;
@@ -736,6 +767,7 @@ main(int argc, char **argv)
 		quit_waits_for_clients_and_lets_no_new_ones_in,
 		quit_by_force_ends_clients,
 		an_idle_broker_ends,
+		a_long_log_begins_anew,
 		a_second_broker_in_the_directory_is_refused,
 		a_dead_broker_s_socket_is_replaced,
 		mpsd_goes_to_the_background_when_it_listens,

@@ -471,14 +471,15 @@ do_array(void)
 	OK(cuArrayCreate(&array, &shape));
 }
 
-/* In pieces of 16 MiB, then of 2; what is left of the last is not asked for. */
+/* In pieces of 4 GiB, then of half of that; what is left of the last one of 2
+ * MiB is not asked for. */
 static CUdeviceptr filling[4096];
 static unsigned nfilling;
 
 static void
 do_fill(void)
 {
-	size_t before, after, total, size = 16u << 20, taken = 0;
+	size_t before, after, total, size = (size_t)4 << 30, taken = 0;
 
 	OK(cuMemGetInfo(&before, &total));
 	while (nfilling < 4096) {
@@ -487,7 +488,7 @@ do_fill(void)
 		if (r == CUDA_ERROR_OUT_OF_MEMORY && size == GRANULE)
 			break;
 		if (r == CUDA_ERROR_OUT_OF_MEMORY) {
-			size = GRANULE;
+			size /= 2;
 			continue;
 		}
 		OK(r);

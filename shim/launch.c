@@ -290,6 +290,10 @@ launch_kernel(CUfunction f, const CUlaunchConfig *config, CUstream hStream,
 		return r;
 	}
 	launch.head.stream = stream->object.handle;
+	if (stream->attrs.set != 0)
+		r = shim_stream_attrs_add(stream, &launch);
+	if (r != CUDA_SUCCESS)
+		return r;
 	size = launch.function->info->param_bytes;
 	if (size <= SMALL_PARAMS)
 		return send(&launch, stream, params, extra,

@@ -6,6 +6,8 @@
 #ifndef SHIM_LAUNCH_H
 #define SHIM_LAUNCH_H
 
+#include <stddef.h>
+
 #include "api_cuda.h"
 #include "proto/launch.h"
 
@@ -25,6 +27,12 @@ struct shim_launch {
  * function's own settings follow where the configuration is silent. */
 CUresult shim_launch_config(struct shim_launch *launch,
 			    const CUlaunchConfig *config);
+/* Unless it has such an attribute. */
+CUresult shim_launch_add(struct shim_launch *launch, CUlaunchAttributeID id,
+			 const void *value, size_t size);
+/* Is the value one that an attribute can have? */
+CUresult shim_launch_value(int device, CUlaunchAttributeID id,
+			   const CUlaunchAttributeValue *v);
 /* The events of its attributes count as recorded: it is about to be posted. */
 void shim_launch_events(const struct shim_launch *launch);
 /* A launch of f in ctx with everything checked, and its parameter block,

@@ -113,16 +113,15 @@ check_window(const CUaccessPolicyWindow *w)
 	return CUDA_SUCCESS;
 }
 
-static CUresult
-check_value(const struct shim_launch *launch, const CUlaunchAttribute *in)
+CUresult
+shim_launch_value(int device, CUlaunchAttributeID id,
+		  const CUlaunchAttributeValue *v)
 {
-	const CUlaunchAttributeValue *v = &in->value;
 	unsigned int domains = (unsigned int)shim_device_attribute(
-		launch->function->module->device,
-		CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT);
+		device, CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT);
 	bool good = true;
 
-	switch ((int)in->id) {
+	switch ((int)id) {
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
 		return check_window(&v->accessPolicyWindow);
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
@@ -157,7 +156,8 @@ check_value(const struct shim_launch *launch, const CUlaunchAttribute *in)
 static CUresult
 add_checked(struct shim_launch *launch, const CUlaunchAttribute *in)
 {
-	CUresult r = check_value(launch, in);
+	CUresult r = shim_launch_value(launch->function->module->device,
+				       in->id, &in->value);
 
 	return r != CUDA_SUCCESS ? r : add_whole(launch, in);
 }
@@ -215,6 +215,13 @@ has(const struct shim_launch *launch, CUlaunchAttributeID id)
 			return true;
 	}
 	return false;
+}
+
+CUresult
+shim_launch_add(struct shim_launch *launch, CUlaunchAttributeID id,
+		const void *value, size_t size)
+{
+	return has(launch, id) ? CUDA_SUCCESS : add(launch, id, value, size);
 }
 
 static CUresult

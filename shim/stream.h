@@ -24,12 +24,21 @@ enum shim_stream_kind {
 	STREAM_PER_THREAD,   /* a thread's default stream in a context */
 };
 
-/* Constant once it has a handle. */
+/* Attributes that a program has given a stream: launches in it have them, the
+ * synchronisation policy apart. */
+struct shim_stream_attrs {
+	_Atomic uint32_t set;       /* of these: 1 << id */
+	CUlaunchAttributeValue window, map;   /* under stream_attr.c's lock */
+	_Atomic int policy, domain;
+};
+
+/* Constant once it has a handle, but for what is atomic. */
 struct shim_stream {
 	struct shim_object object;
 	uint64_t id;            /* cuStreamGetId: unique for the process */
 	enum shim_stream_kind kind;
-	int priority;
+	_Atomic int priority;
+	struct shim_stream_attrs attrs;
 	_Atomic bool ended;     /* being destroyed */
 	_Atomic uint64_t capture;   /* that it takes part in; 0: none */
 	struct shim_room room;      /* room.h */
@@ -46,6 +55,11 @@ CUresult shim_stream_resolve(CUstream stream, uint64_t *out_handle);
 /* The same for any live context, and the stream itself. */
 CUresult shim_stream_find(CUstream stream, struct shim_context *ctx,
 			  struct shim_stream **out_stream);
+
+/* stream_attr.c. What the stream adds to a launch that does not say itself. */
+struct shim_launch;
+CUresult shim_stream_attrs_add(struct shim_stream *stream,
+			       struct shim_launch *launch);
 
 /* Forget every stream of a context, once the worker has been told to end the
  * context and them with it. */

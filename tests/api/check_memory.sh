@@ -10,7 +10,7 @@ set -u
 . "$(dirname "$0")/rows.sh"
 
 programs='memory_vmm memory_pool memory_host mapped copies batches pageable textures
-	tensor linker queries launch_set memops'
+	tensor linker queries launch_set memops attributes'
 mkdir "$work/native"
 ln -s "$(cd "$build/lib" && pwd -P)/libsoftcuda.so" "$work/native/libcuda.so.1"
 
@@ -82,7 +82,7 @@ nothing_left() {
 
 for program in $programs; do
 	row "$program with the ring" under "$program"
-	case $program in memory_pool | batches | queries | launch_set) continue ;; esac
+	case $program in memory_pool | batches | queries | launch_set | attributes) continue ;; esac
 	row "$program on the driver itself" on_driver "$program"
 	row "$program prints the same on both" alike "$program"
 done

@@ -76,9 +76,10 @@ $(T)/puppet: tests/hostile/puppet.c $(LINKS)
 	$(Q)$(CC) -O2 $(WARN) $(if $(WERROR),-Werror) -isystem $(CUDA)/include \
 		-o $@ $< -L$(LIB)/mpsshim -lcuda
 EXTRA_TESTS += $(T)/puppet
-$(T)/faults: tests/hostile/faults.c
+$(T)/faults: $(addprefix tests/hostile/,faults.c puppets.c puppets.h)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -O2 $(WARN) $(if $(WERROR),-Werror) -o $@ $<
+	$(Q)$(CC) -std=gnu11 -O2 -I. $(WARN) $(if $(WERROR),-Werror) -o $@ \
+		$(filter %.c,$^)
 EXTRA_TESTS += $(T)/faults
 CHECK_PROGRAMS += tests/hostile/check_faults.sh

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "proto/ipc.h"
 #include "server/worker/call.h"
@@ -140,6 +141,34 @@ wkr_shared_take(struct wkr_event *event, CUresult *out_code)
 	return record;
 }
 
+/* A key ends with where the event lives: the broker, and its worker. */
+struct place {
+	pid_t broker, worker;
+};
+
+static struct place
+place_here(void)
+{
+	return (struct place){.broker = getppid(), .worker = getpid()};
+}
+
+static void
+put_place(uint8_t *key)
+{
+	struct place here = place_here();
+
+	memcpy(key + IPC_KEY - sizeof(here), &here, sizeof(here));
+}
+
+static bool
+is_of_another_worker(const uint8_t *key)
+{
+	struct place place, here = place_here();
+
+	memcpy(&place, key + IPC_KEY - sizeof(place), sizeof(place));
+	return place.broker == here.broker && place.worker != here.worker;
+}
+
 CUresult
 wkr_mpsEventExport(struct wkr_call *call, uint64_t event, void *key,
 		   size_t *key_size, uint32_t key_cap)
@@ -157,6 +186,7 @@ wkr_mpsEventExport(struct wkr_call *call, uint64_t event, void *key,
 	pthread_mutex_lock(&exports_lock);
 	if (!shared->exported) {
 		if (getrandom(shared->key, IPC_KEY, 0) == IPC_KEY) {
+			put_place(shared->key);
 			shared->exported = true;
 			shared->next = exports;
 			exports = shared;
@@ -207,6 +237,13 @@ wkr_mpsEventImport(struct wkr_call *call, uint64_t event, const void *key,
 
 	if (!key || key_size != IPC_KEY)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (is_of_another_worker(key)) {
+		log_line(LOG_WARN, "client %llu (pid %d): an event of a client "
+			 "that another worker serves cannot be opened",
+			 (unsigned long long)call->client->id,
+			 call->client->pid);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -152,6 +152,7 @@ static Mps__HelloReply *
 hello_on(const struct shim_fd *fd, bool ask_only)
 {
 	char exe[256] = "", *job = getenv("MPSSHIM_JOB");
+	const char *solo = getenv("MPSSHIM_SOLO");
 	Mps__Control message = MPS__CONTROL__INIT, *answer = NULL;
 	Mps__Hello hello = MPS__HELLO__INIT;
 	Mps__HelloReply *reply = NULL;
@@ -162,6 +163,7 @@ hello_on(const struct shim_fd *fd, bool ask_only)
 	hello.exe = exe;
 	hello.job = job ? job : (char *)"";
 	hello.ask_only = ask_only;
+	hello.solo = solo && !strcmp(solo, "1");
 	hello.pid = (int32_t)getpid();
 	message.body_case = MPS__CONTROL__BODY_HELLO;
 	message.hello = &hello;

@@ -43,19 +43,24 @@ static const char usage[] =
 	"                      runs with another driver is refused\n"
 	"  -j, --job=NAME      limits and figures are shared by all processes\n"
 	"                      of this name\n"
+	"  -s, --solo          with a worker and a GPU context of its own, for\n"
+	"                      what cannot share one (a broker that runs gives\n"
+	"                      it, too)\n"
 	"  -h, --help          this text\n"
 	"  -V, --version       version and wire number\n"
 	"\n"
 	"Exit status: the command's; 125 mpsrun failed, 126 the command cannot\n"
 	"be executed, 127 it is not found.\n"
 	"Environment: CUDA_MPS_PIPE_DIRECTORY, MPSSHIM_DRIVER, MPSSHIM_JOB,\n"
-	"MPSSHIM_IDLE_S (a started broker ends after so long without clients),\n"
-	"MPSSHIM_NO_BROKER=start|native|error, MPSSHIM_LOG, MPSSHIM_PERF.\n";
+	"MPSSHIM_SOLO=1 (as --solo), MPSSHIM_IDLE_S (a started broker ends after\n"
+	"so long without clients), MPSSHIM_NO_BROKER=start|native|error,\n"
+	"MPSSHIM_LOG, MPSSHIM_PERF.\n";
 
 static const struct option long_options[] = {
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "driver", required_argument, NULL, 'd' },
 	{ "job", required_argument, NULL, 'j' },
+	{ "solo", no_argument, NULL, 's' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
@@ -333,12 +338,13 @@ parse(int argc, char **argv, bool *verbose)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+vd:j:hV", long_options, NULL)) !=
+	while ((c = getopt_long(argc, argv, "+vd:j:shV", long_options, NULL)) !=
 	       -1) {
 		switch (c) {
 		case 'v': *verbose = true; break;
 		case 'd': set("MPSSHIM_DRIVER", optarg); break;
 		case 'j': set("MPSSHIM_JOB", optarg); break;
+		case 's': set("MPSSHIM_SOLO", "1"); break;
 		case 'h':
 			fputs(usage, stdout);
 			exit(fflush(stdout) ? EXIT_OURS : 0);

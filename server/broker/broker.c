@@ -98,8 +98,10 @@ stop_listening(struct brk_broker *broker)
 static bool
 has_worker(const struct brk_broker *broker)
 {
-	for (int i = 0; i < BRK_DEVICES; i++)
-		if (broker->devices[i] && broker->devices[i]->worker)
+	const struct brk_device *device;
+
+	TAILQ_FOREACH(device, &broker->places, link)
+		if (device->worker)
 			return true;
 	return false;
 }
@@ -121,6 +123,7 @@ static void
 end_now(struct brk_timer *timer)
 {
 	struct brk_broker *broker = brk_of(timer, struct brk_broker, ending);
+	struct brk_device *device;
 	struct brk_client *client;
 
 	/* The second time: a worker did not end. */
@@ -129,10 +132,8 @@ end_now(struct brk_timer *timer)
 	if (broker->listen_fd < 0)
 		return;
 	stop_listening(broker);
-	for (int i = 0; i < BRK_DEVICES; i++) {
-		struct brk_device *device = broker->devices[i];
-
-		if (!device || !device->worker)
+	TAILQ_FOREACH(device, &broker->places, link) {
+		if (!device->worker)
 			continue;
 		brk_device_lost(device, &(struct brk_loss){
 				.generation = device->worker->generation,
@@ -185,9 +186,13 @@ brk_broker_counted(struct brk_broker *broker)
 static void
 reap(struct brk_broker *broker)
 {
-	for (int i = 0; i < BRK_DEVICES; i++)
-		if (broker->devices[i] && broker->devices[i]->worker)
-			brk_worker_reap(broker->devices[i]->worker);
+	struct brk_device *device = TAILQ_FIRST(&broker->places), *next;
+
+	for (; device; device = next) {
+		next = TAILQ_NEXT(device, link);
+		if (device->worker)
+			brk_worker_reap(device->worker);
+	}
 	if (broker->listen_fd < 0 && !has_worker(broker))
 		broker->loop.done = true;
 }
@@ -325,6 +330,7 @@ brk_broker_start(struct brk_broker *broker)
 	broker->listen_fd = broker->signal_fd = broker->lock_fd = -1;
 	broker->started_ns = brk_now_ns();
 	LIST_INIT(&broker->clients);
+	TAILQ_INIT(&broker->places);
 	LIST_INIT(&broker->addresses.pieces);
 	broker->accept_later.fire = accept_again;
 	broker->idle.fire = idle_for_long;
@@ -353,15 +359,18 @@ brk_broker_start(struct brk_broker *broker)
 void
 brk_broker_fini(struct brk_broker *broker)
 {
+	struct brk_device *device, *after;
 	struct brk_client *client, *next;
 
 	for (client = LIST_FIRST(&broker->clients); client; client = next) {
 		next = LIST_NEXT(client, link);
 		brk_client_end(client);
 	}
-	for (int i = 0; i < BRK_DEVICES; i++)
-		if (broker->devices[i] && !broker->devices[i]->worker)
-			brk_device_free(broker->devices[i]);
+	for (device = TAILQ_FIRST(&broker->places); device; device = after) {
+		after = TAILQ_NEXT(device, link);
+		if (!device->worker)
+			brk_device_free(device);
+	}
 	brk_ipc_fini(broker);
 	brk_store_fini(&broker->store);
 	unlink_socket(broker);

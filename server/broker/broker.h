@@ -18,6 +18,7 @@
 #include "server/broker/loop.h"
 #include "server/broker/quota.h"
 #include "server/broker/risk.h"
+#include "server/broker/solo.h"
 #include "server/broker/store.h"
 
 struct brk_client;
@@ -74,12 +75,15 @@ struct brk_broker {
 	LIST_HEAD(, brk_client) clients;
 	unsigned int nconnections;      /* all of the list */
 	unsigned int nclients;          /* those that are clients */
-	struct brk_device *devices[BRK_DEVICES];
+	struct brk_device *devices[BRK_DEVICES];        /* everybody's */
+	/* These by their numbers, then those of solo clients. */
+	TAILQ_HEAD(, brk_device) places;
 	struct brk_quotas quotas;
 	struct brk_addresses addresses;
 	struct brk_store store;
 	struct brk_ipc ipc;
 	struct brk_risks risks;
+	struct brk_faults faults;
 
 	uint64_t next_id;               /* clients, pieces, blocks */
 	uint64_t total_clients, bad_frames, workers_started;

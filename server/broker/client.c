@@ -91,6 +91,7 @@ hello_reply(struct brk_client *client, uint32_t status, const char *message)
 	body.driver = (char *)driver->path;
 	body.software = driver->software;
 	body.draining = client->broker->draining;
+	body.solo = *client->solo;
 	body.settings = settings;
 	if (client->state == CLIENT_ASKING)
 		body.n_settings = own_settings(driver->software, settings);
@@ -146,11 +147,12 @@ hello_ready(struct brk_wait *wait, struct brk_device *device, uint32_t status,
 }
 
 static void
-admit(struct brk_client *client)
+admit(struct brk_client *client, bool solo)
 {
 	struct brk_broker *broker = client->broker;
 	struct brk_device *first = brk_device_get(broker, 0);
 
+	brk_solo_judge(client, solo);
 	if (!first || brk_tenant_get(&broker->quotas, client->job,
 				     &client->tenant) < 0) {
 		refuse(client, BRK_OUT_OF_MEMORY, "the broker is out of memory");
@@ -168,7 +170,13 @@ admit(struct brk_client *client)
 	}
 	brk_client_later(client);
 	client->wait.ready = hello_ready;
-	brk_device_wait(first, &client->wait);
+	/* The worker that it would have in any case can tell. */
+	if (*client->solo)
+		first = brk_device_solo(client, 0);
+	if (first)
+		brk_device_wait(first, &client->wait);
+	else
+		refuse(client, BRK_OUT_OF_MEMORY, "the broker is out of memory");
 }
 
 static int
@@ -199,7 +207,7 @@ hello(struct brk_client *client, const Mps__Hello *message)
 			 client->broker->nclients);
 		refuse(client, BRK_MPS_SERVER_NOT_READY, line);
 	} else {
-		admit(client);
+		admit(client, message->solo);
 	}
 	return 0;
 }
@@ -235,7 +243,9 @@ attach(struct brk_client *client, const Mps__Attach *message)
 		return err_origin(-EPROTO);
 	client->no_ring = message->no_ring;
 	client->wait.ready = attach_ready;
-	device = brk_device_get(client->broker, message->device);
+	device = *client->solo ?
+		brk_device_solo(client, message->device) :
+		brk_device_get(client->broker, message->device);
 	if (!device) {
 		attach_ready(&client->wait, NULL, BRK_INVALID_DEVICE,
 			     "no such device");
@@ -438,6 +448,7 @@ brk_client_end(struct brk_client *client)
 		brk_addr_leave(client);
 		brk_vault_leave(client);
 		brk_session_leave(client);
+		brk_device_leave(client);
 	}
 	brk_client_let_go(client);
 }

@@ -40,7 +40,8 @@ struct brk_client {
 	uint64_t id;
 	pid_t pid;
 	uid_t uid;
-	char exe[128], job[BRK_JOB_SIZE];
+	char exe[BRK_EXE_SIZE], job[BRK_JOB_SIZE];
+	char solo[128];                 /* why it shares no worker; "" */
 	const char *refusal;            /* CLIENT_REFUSED */
 	struct brk_timer patience;      /* until Hello; then until closed */
 

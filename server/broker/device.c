@@ -2,6 +2,7 @@
 #include "server/broker/device.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,38 +17,101 @@ static const uint64_t backoff_ms[DEVICE_DEATHS] = { 0, 250, 1000 };
 
 static void start_now(struct brk_timer *timer);
 
-struct brk_device *
-brk_device_get(struct brk_broker *broker, int ordinal)
+/* Where a new one goes in the list. */
+static struct brk_device *
+find_place(struct brk_broker *broker, int ordinal)
 {
 	struct brk_device *device;
-	int count = brk_device_count(broker);
 
-	if (ordinal < 0 || ordinal >= (count ? count : 1))
-		return NULL;
-	if (broker->devices[ordinal])
-		return broker->devices[ordinal];
-	device = calloc(1, sizeof(*device));
+	TAILQ_FOREACH(device, &broker->places, link)
+		if (device->solo || device->ordinal > ordinal)
+			break;
+	return device;
+}
+
+static struct brk_device *
+device_new(struct brk_broker *broker, int ordinal, struct brk_client *solo)
+{
+	struct brk_device *device = calloc(1, sizeof(*device)), *behind;
+
 	if (!device)
 		return NULL;
 	device->broker = broker;
 	device->ordinal = ordinal;
+	device->solo = solo;
 	device->start.fire = start_now;
 	device->handover.fire = brk_move_look;
 	LIST_INIT(&device->waits);
-	broker->devices[ordinal] = device;
+	behind = solo ? NULL : find_place(broker, ordinal);
+	if (behind)
+		TAILQ_INSERT_BEFORE(behind, device, link);
+	else
+		TAILQ_INSERT_TAIL(&broker->places, device, link);
+	return device;
+}
+
+struct brk_device *
+brk_device_get(struct brk_broker *broker, int ordinal)
+{
+	int count = brk_device_count(broker);
+
+	if (ordinal < 0 || ordinal >= (count ? count : 1))
+		return NULL;
+	if (!broker->devices[ordinal])
+		broker->devices[ordinal] = device_new(broker, ordinal, NULL);
+	return broker->devices[ordinal];
+}
+
+struct brk_device *
+brk_device_solo(struct brk_client *client, int ordinal)
+{
+	struct brk_device *device;
+
+	if (!brk_device_get(client->broker, ordinal))
+		return NULL;
+	TAILQ_FOREACH(device, &client->broker->places, link)
+		if (device->solo == client && device->ordinal == ordinal)
+			return device;
+	device = device_new(client->broker, ordinal, client);
+	/* Until its worker's process is gone: what that has mapped is in use. */
+	if (device)
+		brk_client_hold(client);
 	return device;
 }
 
 void
 brk_device_free(struct brk_device *device)
 {
-	if (!device)
-		return;
+	struct brk_client *client = device->solo;
+
 	brk_timer_stop(&device->start);
 	brk_timer_stop(&device->handover);
 	mps__worker_ready__free_unpacked(device->snapshot, NULL);
-	device->broker->devices[device->ordinal] = NULL;
+	TAILQ_REMOVE(&device->broker->places, device, link);
+	if (!client)
+		device->broker->devices[device->ordinal] = NULL;
 	free(device);
+	if (client)
+		brk_client_let_go(client);
+}
+
+/* Nobody else has anything there, and its kernels may never end. */
+void
+brk_device_leave(struct brk_client *client)
+{
+	struct brk_device *device = TAILQ_FIRST(&client->broker->places), *next;
+
+	for (; device; device = next) {
+		next = TAILQ_NEXT(device, link);
+		if (device->solo != client)
+			continue;
+		if (!device->worker) {
+			brk_device_free(device);
+			continue;
+		}
+		device->worker->replaced = true;
+		kill(device->worker->pid, SIGKILL);
+	}
 }
 
 int
@@ -213,6 +277,10 @@ brk_device_ended(struct brk_device *device, bool counts)
 {
 	uint64_t now = brk_now_ns(), oldest;
 
+	if (device->solo && device->solo->state == CLIENT_ENDED) {
+		brk_device_free(device);
+		return;
+	}
 	if (counts) {
 		memmove(device->deaths + 1, device->deaths,
 			(DEVICE_DEATHS - 1) * sizeof(device->deaths[0]));

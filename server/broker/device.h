@@ -2,6 +2,9 @@
 /*
  * One device: its worker, who waits for one, and what became of the last.
  * Used by client.c and session.c; worker.c reports here.
+ *
+ * A solo client (solo.h) has one of its own for each device that it uses,
+ * with a worker of its own, which ends with the client.
  */
 #ifndef BROKER_DEVICE_H
 #define BROKER_DEVICE_H
@@ -14,6 +17,7 @@
 #include "server/broker/worker.h"
 
 struct brk_broker;
+struct brk_client;
 
 /* Three ends without cause within a minute, and the device is left alone
  * for as long (R22). */
@@ -29,8 +33,10 @@ struct brk_wait {
 };
 
 struct brk_device {
+	TAILQ_ENTRY(brk_device) link;
 	struct brk_broker *broker;
 	int ordinal;
+	struct brk_client *solo;        /* whose alone it is, held; or NULL */
 	struct brk_worker *worker;      /* NULL: none */
 	LIST_HEAD(, brk_wait) waits;
 	struct brk_timer start;         /* back-off */
@@ -51,6 +57,10 @@ struct brk_device {
 /* The device, made on first use. NULL when out of memory or ordinal is out
  * of range. */
 struct brk_device *brk_device_get(struct brk_broker *broker, int ordinal);
+/* The client's own, likewise, made on first use. */
+struct brk_device *brk_device_solo(struct brk_client *client, int ordinal);
+/* The client has ended: so do the workers that are its alone. */
+void brk_device_leave(struct brk_client *client);
 void brk_device_free(struct brk_device *device);
 /* Devices of the machine as the first worker saw them; 0: not known yet. */
 int brk_device_count(const struct brk_broker *broker);

@@ -387,12 +387,9 @@ void
 brk_images_dropped(struct brk_store *store, const struct brk_image *image)
 {
 	struct brk_broker *broker = brk_of(store, struct brk_broker, store);
+	const struct brk_device *device;
 
-	for (int i = 0; i < BRK_DEVICES; i++) {
-		struct brk_device *device = broker->devices[i];
-
-		if (device && device->worker &&
-		    device->worker->state == WORKER_READY)
+	TAILQ_FOREACH(device, &broker->places, link)
+		if (device->worker && device->worker->state == WORKER_READY)
 			take_from(device->worker, image);
-	}
 }

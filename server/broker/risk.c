@@ -55,13 +55,12 @@ publish_to(struct risk_page *page, const struct brk_risks *risks,
 static void
 publish(struct brk_broker *broker, unsigned int place)
 {
-	for (int i = 0; i < BRK_DEVICES; i++) {
-		struct brk_device *device = broker->devices[i];
+	struct brk_device *device;
 
-		if (device && device->worker && device->worker->risks)
+	TAILQ_FOREACH(device, &broker->places, link)
+		if (device->worker && device->worker->risks)
 			publish_to(device->worker->risks, &broker->risks,
 				   place);
-	}
 }
 
 int
@@ -114,10 +113,10 @@ settle_one(struct brk_broker *broker, unsigned int place, uint32_t outcome)
 void
 brk_risk_settle(struct brk_broker *broker)
 {
-	for (int i = 0; i < BRK_DEVICES; i++) {
-		struct brk_device *device = broker->devices[i];
+	struct brk_device *device;
 
-		if (!device || !device->worker || !device->worker->risks)
+	TAILQ_FOREACH(device, &broker->places, link) {
+		if (!device->worker || !device->worker->risks)
 			continue;
 		for (unsigned int n = 0; n < RISK_RECORDS; n++)
 			settle_one(broker, n, atomic_load(

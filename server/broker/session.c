@@ -272,9 +272,10 @@ brk_session_leave(struct brk_client *client)
 	struct brk_session *session;
 
 	LIST_FOREACH(session, &client->sessions, link)
-		if (session->state == SESSION_HANDED ||
-		    session->state == SESSION_LIVE ||
-		    session->state == SESSION_RESTORING) {
+		if (!session->device->solo &&
+		    (session->state == SESSION_HANDED ||
+		     session->state == SESSION_LIVE ||
+		     session->state == SESSION_RESTORING)) {
 			brk_session_forget(session);
 			brk_move_watch(session->device);
 		}

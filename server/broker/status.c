@@ -36,7 +36,7 @@ struct brk_status {
 	unsigned int waiting;           /* parts without an answer */
 	bool told;                      /* the client has its answer */
 	unsigned int nparts;
-	struct part parts[BRK_DEVICES];
+	struct part parts[];
 };
 
 static uint64_t
@@ -96,6 +96,7 @@ fill_worker(struct brk_status *job, const struct brk_device *device,
 	out->last_fault_s = device->last_fault_ns ?
 		(brk_now_ns() - device->last_fault_ns) / 1000000000u : 0;
 	out->driver = device->broker->driver.path;
+	out->solo = device->solo ? device->solo->id : 0;
 	for (size_t i = 0; snapshot && i < snapshot->n_devices; i++)
 		if (snapshot->devices[i]->ordinal == device->ordinal)
 			out->device_name = snapshot->devices[i]->name;
@@ -132,6 +133,7 @@ fill_client(struct brk_status *job, struct brk_client *client,
 	out->uid = client->uid;
 	out->exe = client->exe;
 	out->job = client->job;
+	out->solo = client->solo;
 	out->device = -1;
 	out->device_bytes = client->vault.device_bytes;
 	out->host_bytes = client->vault.host_bytes;
@@ -141,6 +143,8 @@ fill_client(struct brk_status *job, struct brk_client *client,
 							session->generation);
 
 		out->device = session->device->ordinal;
+		if (session->device->worker)
+			out->worker_pid = session->device->worker->pid;
 		for (size_t i = 0; reply && i < reply->n_clients; i++)
 			if (reply->clients[i]->client == client->id)
 				add_worker_figures(reply->clients[i], out);
@@ -211,19 +215,32 @@ static void
 send_reply(struct brk_client *client, Mps__StatusReply *reply)
 {
 	Mps__Control answer = MPS__CONTROL__INIT;
-	size_t all = reply->n_clients, size;
-	char line[64];
+	size_t all = reply->n_clients, workers = reply->n_workers, size;
+	char line[96];
 
 	answer.body_case = MPS__CONTROL__BODY_STATUS_REPLY;
 	answer.status_reply = reply;
 	while ((size = mps__control__get_packed_size(&answer)) >
-	       FRAME_MAX - 1024 && reply->n_clients) {
+	       FRAME_MAX - 1024 && reply->n_clients + reply->n_workers) {
 		reply->n_clients -= (reply->n_clients + 7) / 8;
-		snprintf(line, sizeof(line), "%zu of %zu clients are shown",
-			 reply->n_clients, all);
+		reply->n_workers -= reply->n_workers / 8;
+		snprintf(line, sizeof(line), "%zu of %zu clients and %zu of "
+			 "%zu workers are shown", reply->n_clients, all,
+			 reply->n_workers, workers);
 		reply->message = line;
 	}
 	brk_client_answer(client, &answer, NULL, 0);
+}
+
+static size_t
+count_workers(const struct brk_broker *broker)
+{
+	const struct brk_device *device;
+	size_t n = 0;
+
+	TAILQ_FOREACH(device, &broker->places, link)
+		n += device->worker != NULL;
+	return n;
 }
 
 static void
@@ -231,11 +248,13 @@ tell(struct brk_status *job)
 {
 	struct brk_broker *broker = job->client->broker;
 	_cleanup_free_ Mps__ClientStat **clients = NULL;
-	Mps__WorkerStat workers[BRK_DEVICES], *worker_ptrs[BRK_DEVICES];
+	_cleanup_free_ Mps__WorkerStat **workers = NULL;
+	_cleanup_free_ Mps__WorkerStat *figures = NULL;
 	struct risk_room rooms[RISK_RECORDS];
 	Mps__RiskStat *risks[RISK_RECORDS];
 	Mps__StatusReply reply = MPS__STATUS_REPLY__INIT;
 	_cleanup_free_ Mps__ClientStat *stats = NULL;
+	const struct brk_device *device;
 	struct brk_client *client;
 	size_t n = 0;
 
@@ -245,12 +264,14 @@ tell(struct brk_status *job)
 		n++;
 	stats = calloc(n, sizeof(*stats));
 	clients = calloc(n, sizeof(*clients));
-	for (int i = 0; i < BRK_DEVICES; i++) {
-		if (!broker->devices[i] || !broker->devices[i]->worker)
+	n = count_workers(broker);
+	figures = calloc(n, sizeof(*figures));
+	workers = calloc(n, sizeof(*workers));
+	TAILQ_FOREACH(device, &broker->places, link) {
+		if (!device->worker || !figures || !workers)
 			continue;
-		worker_ptrs[reply.n_workers] = &workers[reply.n_workers];
-		fill_worker(job, broker->devices[i],
-			    &workers[reply.n_workers++]);
+		workers[reply.n_workers] = &figures[reply.n_workers];
+		fill_worker(job, device, &figures[reply.n_workers++]);
 	}
 	LIST_FOREACH(client, &broker->clients, link) {
 		if (!client->tenant || !stats || !clients)
@@ -258,7 +279,7 @@ tell(struct brk_status *job)
 		clients[reply.n_clients] = &stats[reply.n_clients];
 		fill_client(job, client, &stats[reply.n_clients++]);
 	}
-	reply.workers = worker_ptrs;
+	reply.workers = workers;
 	reply.clients = clients;
 	reply.risks = risks;
 	reply.n_risks = fill_risks(broker, rooms, risks);
@@ -302,11 +323,12 @@ part_answered(struct brk_request *request, struct brk_result *result)
 	struct part *part = brk_of(request, struct part, request);
 	struct brk_status *job = part->job;
 	struct brk_broker *broker = job->client->broker;
+	const struct brk_device *device;
 
-	for (int i = 0; i < BRK_DEVICES; i++)
-		if (broker->devices[i] && broker->devices[i]->worker &&
-		    broker->devices[i]->worker->generation == part->generation)
-			broker->devices[i]->worker->stats_asked_ns = 0;
+	TAILQ_FOREACH(device, &broker->places, link)
+		if (device->worker &&
+		    device->worker->generation == part->generation)
+			device->worker->stats_asked_ns = 0;
 	if (result->stats && !job->told)
 		part->reply = copy_reply(result->stats);
 	if (!--job->waiting && !job->told)
@@ -346,16 +368,19 @@ int
 brk_status_ask(struct brk_client *client)
 {
 	struct brk_broker *broker = client->broker;
-	struct brk_status *job = calloc(1, sizeof(*job));
+	struct brk_device *device;
+	struct brk_status *job;
 
+	job = calloc(1, sizeof(*job) +
+		     count_workers(broker) * sizeof(job->parts[0]));
 	if (!job)
 		return err_origin(-ENOMEM);
 	job->client = client;
 	job->patience.fire = give_up;
 	brk_client_later(client);
-	for (int i = 0; i < BRK_DEVICES; i++)
-		if (broker->devices[i] && broker->devices[i]->worker)
-			ask(job, broker->devices[i]->worker);
+	TAILQ_FOREACH(device, &broker->places, link)
+		if (device->worker)
+			ask(job, device->worker);
 	if (job->waiting) {
 		brk_timer_set(&broker->loop, &job->patience, PATIENCE_MS);
 		return 0;

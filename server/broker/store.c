@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "proto/err.h"
-#include "server/broker/device.h"
+#include "server/broker/worker.h"
 
 /* Each is two mappings in every worker, and vm.max_map_count is 65530. */
 #define COUNT_MAX 8192u
@@ -133,26 +133,39 @@ brk_store_add(struct brk_store *store, uid_t uid,
 bool
 brk_image_known(const struct brk_image *image, const struct brk_worker *worker)
 {
-	unsigned int at = (unsigned int)worker->device->ordinal;
-
-	return at < image->nknown && image->known[at] == worker->generation;
+	for (unsigned int i = 0; i < image->nknown; i++)
+		if (image->known[i] == worker->generation)
+			return true;
+	return false;
 }
 
 int
 brk_image_learned(struct brk_image *image, const struct brk_worker *worker)
 {
-	unsigned int at = (unsigned int)worker->device->ordinal;
+	unsigned int cap = image->cap ? 2 * image->cap : 2;
 	uint64_t *known;
 
-	if (at >= image->nknown) {
-		known = reallocarray(image->known, at + 1, sizeof(*known));
+	if (brk_image_known(image, worker))
+		return 0;
+	if (image->nknown == image->cap) {
+		known = reallocarray(image->known, cap, sizeof(*known));
 		if (!known)
 			return err_origin(-ENOMEM);
-		memset(known + image->nknown, 0,
-		       (at + 1 - image->nknown) * sizeof(*known));
 		image->known = known;
-		image->nknown = at + 1;
+		image->cap = cap;
 	}
-	image->known[at] = worker->generation;
+	image->known[image->nknown++] = worker->generation;
 	return 0;
+}
+
+void
+brk_store_forget(struct brk_store *store, const struct brk_worker *worker)
+{
+	struct brk_image *image;
+
+	TAILQ_FOREACH(image, &store->images, link)
+		for (unsigned int i = 0; i < image->nknown; i++)
+			if (image->known[i] == worker->generation)
+				image->known[i--] =
+					image->known[--image->nknown];
 }

@@ -26,9 +26,9 @@ struct brk_image {
 	uint64_t size;
 	int fd;                         /* owned, sealed */
 	unsigned int refs;              /* clients that keep it here */
-	/* Generation of the worker that has it, by device. */
+	/* Generations of the workers that have it. */
 	uint64_t *known;
-	unsigned int nknown;
+	unsigned int nknown, cap;
 };
 
 struct brk_store {
@@ -59,6 +59,9 @@ int brk_store_add(struct brk_store *store, uid_t uid,
 bool brk_image_known(const struct brk_image *image,
 		     const struct brk_worker *worker);
 int brk_image_learned(struct brk_image *image,
+		      const struct brk_worker *worker);
+/* The worker is gone. */
+void brk_store_forget(struct brk_store *store,
 		      const struct brk_worker *worker);
 
 #endif

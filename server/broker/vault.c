@@ -599,7 +599,9 @@ brk_vault_leave(struct brk_client *client)
 		    block->state != BLOCK_LIVE)
 			continue;
 		worker = brk_session_worker(client, block->spec.device);
-		if (worker && worker->generation == block->generation)
+		/* One of its own ends at once. */
+		if (worker && !worker->device->solo &&
+		    worker->generation == block->generation)
 			ask_free(client, worker, block);
 	}
 }

@@ -121,13 +121,19 @@ spawn(struct brk_device *device, int sock, int output, int risks,
 	char ordinal[16], *argv[] = {
 		broker->worker_program, (char *)"--driver",
 		broker->driver.path, (char *)"--device", ordinal,
-		risks < 0 ? NULL : (char *)"--risk-fd", (char *)"4", NULL,
+		NULL, NULL, NULL, NULL,
 	};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
-	int r;
+	int n = 5, r;
 
+	if (device->solo)
+		argv[n++] = (char *)"--solo";
+	if (risks >= 0) {
+		argv[n++] = (char *)"--risk-fd";
+		argv[n++] = (char *)"4";
+	}
 	snprintf(ordinal, sizeof(ordinal), "%d", device->ordinal);
 	build_env(broker, &env);
 	sigemptyset(&none);
@@ -269,6 +275,16 @@ copy_ready(const Mps__WorkerReady *ready)
 	return mps__worker_ready__unpack(NULL, size, bytes);
 }
 
+/* Of a solo client's worker, who shares the device knows it, too. */
+static void
+learn(const struct brk_device *device, const Mps__WorkerReady *ready)
+{
+	struct brk_device *shared = device->broker->devices[device->ordinal];
+
+	if (device->solo && !shared->snapshot)
+		shared->snapshot = copy_ready(ready);
+}
+
 static int
 worker_ready(struct brk_worker *worker, const Mps__WorkerReady *ready)
 {
@@ -288,6 +304,7 @@ worker_ready(struct brk_worker *worker, const Mps__WorkerReady *ready)
 	mps__worker_ready__free_unpacked(device->snapshot, NULL);
 	device->snapshot = copy;
 	brk_timer_stop(&worker->patience);
+	learn(device, ready);
 	worker->total = ready->total;
 	worker->nwindows = brk_windows_check(ready->windows, ready->n_windows,
 					     worker->windows);
@@ -322,6 +339,8 @@ worker_fault(struct brk_worker *worker, const Mps__WorkerFault *fault)
 	snprintf(worker->device->last_fault,
 		 sizeof(worker->device->last_fault), "%s", fault->message);
 	worker->device->last_fault_ns = brk_now_ns();
+	if (worker->fault != BRK_ECC_UNCORRECTABLE)
+		brk_solo_faulted(worker, fault->client);
 	log_line(LOG_ERROR, "worker %d of device %d: fault %u, %s (client "
 		 "%llu)", (int)worker->pid, worker->device->ordinal,
 		 worker->fault, fault->message,
@@ -473,6 +492,7 @@ brk_worker_reap(struct brk_worker *worker)
 	brk_timer_stop(&worker->patience);
 	brk_loop_remove(&worker->broker->loop, &worker->output);
 	close(worker->output_fd);
+	brk_store_forget(&worker->broker->store, worker);
 	brk_risk_close(worker);
 	device->worker = NULL;
 	free(worker);
@@ -578,8 +598,9 @@ brk_worker_start(struct brk_device *device, struct brk_worker **out_worker)
 	worker->output_fd = output[0];
 	worker->generation = ++broker->workers_started;
 	brk_timer_set(&broker->loop, &worker->patience, START_MS);
-	log_line(LOG_INFO, "worker %d of device %d started", (int)worker->pid,
-		 device->ordinal);
+	log_line(LOG_INFO, "worker %d of device %d started%s",
+		 (int)worker->pid, device->ordinal,
+		 device->solo ? ", for one client alone" : "");
 	*out_worker = worker;
 	return 0;
 }

@@ -50,11 +50,13 @@ static const char usage[] =
 	"  overlap   for how long kernels of two clients were running at once\n"
 	"  lost      clients whose work in flight a fault has taken\n"
 	"  PID, DEV, JOB, PROGRAM    who it is; JOB is $MPSSHIM_JOB\n"
+	"  WORKER                    which process replays its calls\n"
 	"  DEVICE MEM, PINNED        taken in whole chunks, 2 MiB the smallest\n"
 	"  MODULES, STREAMS          what it has\n"
 	"  LAUNCHES                  kernels and graphs so far\n"
 	"  KERNELS                   for how long one was running; -: not measured\n"
 	"  (...)                     behind PROGRAM: what it waits for\n"
+	"  [solo: ...]               why it has a worker of its own\n"
 	"  [... late errors]         calls that failed after they were answered,\n"
 	"                            which they should not; the log has them\n"
 	"The broker's log is mpsd.log in its directory.\n";

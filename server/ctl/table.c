@@ -51,8 +51,9 @@ print_worker(const Mps__WorkerStat *w)
 	char overlap[24], busy[24];
 
 	printf("device %d  %s\n", w->device, w->device_name);
-	printf("  worker   pid %d, generation %" PRIu64 ", driver %s\n", w->pid,
-	       w->generation, w->driver);
+	printf("  worker   pid %d, generation %" PRIu64 ", driver %s%s\n",
+	       w->pid, w->generation, w->driver,
+	       w->solo ? ", for one client alone" : "");
 	printf("  contexts %" PRIu64 ", images %" PRIu64 " (%" PRIu64
 	       " loads), lanes %" PRIu64 ", handles %" PRIu64 "\n",
 	       w->contexts, w->images, w->image_loads, w->lanes, w->handles);
@@ -108,7 +109,7 @@ static const char *
 kernel_time(const Mps__StatusReply *s, const Mps__ClientStat *c, char out[24])
 {
 	for (size_t i = 0; i < s->n_workers; i++) {
-		if (s->workers[i]->device != c->device)
+		if (s->workers[i]->pid != c->worker_pid)
 			continue;
 		if (s->workers[i]->overlap_known)
 			return seconds(c->kernel_ns, out);
@@ -121,21 +122,23 @@ kernel_time(const Mps__StatusReply *s, const Mps__ClientStat *c, char out[24])
 static void
 print_clients(const Mps__StatusReply *s)
 {
-	printf("\n%7s %3s %-12s %10s %10s %7s %7s %9s %10s  %s\n", "PID", "DEV",
-	       "JOB", "DEVICE MEM", "PINNED", "MODULES", "STREAMS",
+	printf("\n%7s %3s %7s %-12s %10s %10s %7s %7s %9s %10s  %s\n", "PID",
+	       "DEV", "WORKER", "JOB", "DEVICE MEM", "PINNED", "MODULES", "STREAMS",
 	       "LAUNCHES", "KERNELS", "PROGRAM");
 	for (size_t i = 0; i < s->n_clients; i++) {
 		const Mps__ClientStat *c = s->clients[i];
 		char device[16], host[16], kernels[24];
 
-		printf("%7d %3d %-12.12s %10s %10s %7u %7u %9" PRIu64
-		       " %10s  %s", c->pid, c->device,
+		printf("%7d %3d %7d %-12.12s %10s %10s %7u %7u %9" PRIu64
+		       " %10s  %s", c->pid, c->device, c->worker_pid,
 		       *c->job ? c->job : "-", bytes(c->device_bytes, device),
 		       bytes(c->host_bytes, host), c->modules, c->streams,
 		       c->launches, kernel_time(s, c, kernels),
 		       program_name(c->exe));
 		if (*c->waiting)
 			printf(" (%s)", c->waiting);
+		if (*c->solo)
+			printf(" [solo: %s]", c->solo);
 		if (c->late_errors)
 			printf(" [%" PRIu64 " late errors]", c->late_errors);
 		printf("\n");

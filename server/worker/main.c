@@ -21,7 +21,8 @@
 static void
 usage(FILE *out)
 {
-	fprintf(out, "usage: mpsd-worker --driver PATH --device N [--risk-fd N]\n"
+	fprintf(out, "usage: mpsd-worker --driver PATH --device N [--solo] "
+		     "[--risk-fd N]\n"
 		     "       mpsd-worker --compile --driver PATH --device N\n"
 		     "Started by mpsd, with its socket as descriptor 3; with\n"
 		     "--compile by such a worker, with a file in its place.\n");
@@ -38,6 +39,7 @@ read_arguments(int argc, char **argv)
 		{"device", required_argument, NULL, 'n'},
 		{"risk-fd", required_argument, NULL, 'r'},
 		{"compile", no_argument, NULL, 'c'},
+		{"solo", no_argument, NULL, 's'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
@@ -57,6 +59,9 @@ read_arguments(int argc, char **argv)
 		case 'r':
 			if (wkr_risk_open(atoi(optarg)) < 0)
 				return -1;
+			break;
+		case 's':
+			wkr.solo = true;
 			break;
 		case 'h':
 			usage(stdout);

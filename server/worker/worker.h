@@ -52,6 +52,7 @@ struct wkr {
 	unsigned nwindows;
 	unsigned cores;
 	bool measuring; /* overlap.c */
+	bool solo; /* for one client alone */
 	struct wkr_lane *lanes[WKR_LANES_MAX];
 	unsigned nlanes;
 	struct wkr_queue helper, gate, reaper;

@@ -81,5 +81,10 @@ $(T)/faults: $(addprefix tests/hostile/,faults.c puppets.c puppets.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -I. $(WARN) $(if $(WERROR),-Werror) -o $@ \
 		$(filter %.c,$^)
-EXTRA_TESTS += $(T)/faults
-CHECK_PROGRAMS += tests/hostile/check_faults.sh
+$(T)/solo: $(addprefix tests/hostile/,solo.c puppets.c puppets.h)
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -I. $(WARN) $(if $(WERROR),-Werror) -o $@ \
+		$(filter %.c,$^)
+EXTRA_TESTS += $(T)/faults $(T)/solo
+CHECK_PROGRAMS += $(addprefix tests/hostile/check_,faults.sh solo.sh)

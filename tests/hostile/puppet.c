@@ -2,7 +2,7 @@
 /*
  * A client that does what it is told, one line of stdin at a time, and
  * answers each with one line: "ok", or a CUresult and where it came from.
- * tests/hostile/faults.c has several of them while workers end.
+ * tests/hostile/faults.c and solo.c have several of them.
  *
  *   make         memory of every kind with known content, streams, events,
  *                code, a graph
@@ -26,6 +26,9 @@
  *                if SOFTCUDA_FAULT says so
  *   crashlink    link such an image
  *   crashuse     load it and take out the kernel
+ *   export [event], import [event] HANDLE, exported
+ *                memory, or an event, of another process: a handle; write
+ *                there what that process wants to see; has it been written
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -108,7 +111,7 @@ static const char crashing[] =
 
 static CUdevice device;
 static CUcontext context;
-static CUdeviceptr blocks[BLOCKS], mapped, sums;
+static CUdeviceptr blocks[BLOCKS], mapped, sums, exported;
 static uint32_t *pinned;
 static volatile uint32_t *flag;
 static CUstream streams[STREAMS];
@@ -586,6 +589,85 @@ do_crash_in_use(void)
 	OK(r);
 }
 
+static void
+print_handle(const void *handle)
+{
+	const uint8_t *bytes = handle;
+
+	printf("ok ");
+	for (unsigned i = 0; i < CU_IPC_HANDLE_SIZE; i++)
+		printf("%02x", bytes[i]);
+	printf("\n");
+}
+
+static void
+read_handle(const char *text, void *out)
+{
+	uint8_t *bytes = out;
+	unsigned byte;
+
+	for (unsigned i = 0; i < CU_IPC_HANDLE_SIZE; i++) {
+		if (sscanf(text + 2 * i, "%2x", &byte) != 1)
+			wrong("not a handle");
+		bytes[i] = (uint8_t)byte;
+	}
+}
+
+static void
+do_export(const char *what)
+{
+	CUipcEventHandle event;
+	CUipcMemHandle memory;
+	CUevent e;
+
+	if (!strcmp(what, "export event")) {
+		OK(cuEventCreate(&e, CU_EVENT_INTERPROCESS |
+				 CU_EVENT_DISABLE_TIMING));
+		OK(cuIpcGetEventHandle(&event, e));
+		print_handle(&event);
+		return;
+	}
+	OK(cuMemAlloc(&exported, GRANULE));
+	OK(cuMemsetD32(exported, 1, 2));
+	OK(cuIpcGetMemHandle(&memory, exported));
+	print_handle(&memory);
+}
+
+static void
+do_import(const char *text)
+{
+	CUipcEventHandle event;
+	CUipcMemHandle memory;
+	uint32_t got[2];
+	CUdeviceptr p;
+	CUevent e;
+
+	if (!strncmp(text, "event ", 6)) {
+		read_handle(text + 6, &event);
+		OK(cuIpcOpenEventHandle(&e, event));
+		return;
+	}
+	read_handle(text, &memory);
+	OK(cuIpcOpenMemHandle(&p, memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	OK(cuMemcpyDtoH(got, p, sizeof(got)));
+	if (got[0] != 1 || got[1] != 1)
+		wrong("what was exported");
+	launch(add, p, 2, 41, streams[0]);
+	OK(cuStreamSynchronize(streams[0]));
+	OK(cuIpcCloseMemHandle(p));
+}
+
+static void
+do_exported(void)
+{
+	uint32_t got[2];
+
+	OK(cuMemcpyDtoH(got, exported, sizeof(got)));
+	if (got[0] != 42 || got[1] != 42)
+		wrong("what the importer wrote");
+	OK(cuMemFree(exported));
+}
+
 /* As a program that hopes for the best. */
 static void
 do_reset(void)
@@ -656,6 +738,10 @@ run(const char *command)
 		do_crash_in_link();
 	else if (!strcmp(command, "crashuse"))
 		do_crash_in_use();
+	else if (!strncmp(command, "import ", 7))
+		do_import(command + 7);
+	else if (!strncmp(command, "exported", 8))
+		do_exported();
 	else
 		wrong("no such command");
 }
@@ -663,7 +749,7 @@ run(const char *command)
 int
 main(void)
 {
-	static char line[128];
+	static char line[512];
 	static double begin;
 
 	while (fgets(line, sizeof(line), stdin)) {
@@ -673,6 +759,9 @@ main(void)
 			do_reset();
 		else if (setjmp(end_of_command))
 			printf("%d %s\n", (int)failed, failed_at);
+		else if (!strcmp(line, "export") ||
+			 !strcmp(line, "export event"))
+			do_export(line);
 		else {
 			run(line);
 			printf("ok %.1f ms\n", now_ms() - begin);

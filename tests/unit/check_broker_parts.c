@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parts of the broker by themselves: which driver library it finds, sizes on
- * the command line, tenants and their limits, a worker's windows, timers.
+ * the command line, tenants and their limits, a worker's windows, timers, who
+ * has faulted.
  */
 #include <check.h>
 #include <elf.h>
@@ -16,6 +17,7 @@
 #include "server/broker/driver.h"
 #include "server/broker/loop.h"
 #include "server/broker/quota.h"
+#include "server/broker/solo.h"
 #include "tests/unit/suite.h"
 
 static char dir[64];
@@ -287,6 +289,54 @@ START_TEST(timers_fire_in_order_and_when_stopped_not_at_all)
 }
 END_TEST
 
+/* ---- faults -------------------------------------------------------------*/
+
+#define SECOND UINT64_C(1000000000)
+
+START_TEST(two_faults_within_ten_minutes_are_many)
+{
+	static struct brk_faults faults;
+	uint64_t t = 1000 * SECOND;
+
+	ck_assert(!brk_faults_are_many(&faults, 1, "j", "/a", t));
+	brk_faults_add(&faults, 1, "j", "/a", t);
+	ck_assert(!brk_faults_are_many(&faults, 1, "j", "/a", t));
+	brk_faults_add(&faults, 1, "j", "/a", t + 599 * SECOND);
+	ck_assert(brk_faults_are_many(&faults, 1, "j", "/a",
+				      t + 599 * SECOND));
+	/* Another user, job or program. */
+	ck_assert(!brk_faults_are_many(&faults, 2, "j", "/a", t));
+	ck_assert(!brk_faults_are_many(&faults, 1, "k", "/a", t));
+	ck_assert(!brk_faults_are_many(&faults, 1, "j", "/b", t));
+	/* The first of them is long ago; one more is too many again. */
+	ck_assert(!brk_faults_are_many(&faults, 1, "j", "/a",
+				       t + 600 * SECOND));
+	brk_faults_add(&faults, 1, "j", "/a", t + 700 * SECOND);
+	ck_assert(brk_faults_are_many(&faults, 1, "j", "/a",
+				      t + 700 * SECOND));
+}
+END_TEST
+
+START_TEST(faults_of_many_programs_are_kept_and_the_oldest_goes)
+{
+	static struct brk_faults faults;
+	uint64_t t = 1000 * SECOND;
+	char exe[16];
+
+	for (int i = 0; i <= SOLO_PROGRAMS; i++) {
+		snprintf(exe, sizeof(exe), "/%d", i);
+		brk_faults_add(&faults, 1, "", exe, t + (uint64_t)i);
+		brk_faults_add(&faults, 1, "", exe, t + (uint64_t)i);
+	}
+	ck_assert(!brk_faults_are_many(&faults, 1, "", "/0", t + SECOND));
+	for (int i = 1; i <= SOLO_PROGRAMS; i++) {
+		snprintf(exe, sizeof(exe), "/%d", i);
+		ck_assert(brk_faults_are_many(&faults, 1, "", exe,
+					      t + SECOND));
+	}
+}
+END_TEST
+
 SUITE_FIXTURE("broker_parts", setup, teardown,
 	      driver_is_neither_stub_nor_shim_nor_of_another_machine,
 	      driver_is_not_our_shim_by_another_name,
@@ -296,4 +346,6 @@ SUITE_FIXTURE("broker_parts", setup, teardown,
 	      a_job_is_one_tenant_and_a_process_its_own,
 	      windows_that_are_none_are_left_out,
 	      no_tenant_may_reserve_all_addresses,
+	      two_faults_within_ten_minutes_are_many,
+	      faults_of_many_programs_are_kept_and_the_oldest_goes,
 	      timers_fire_in_order_and_when_stopped_not_at_all)

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients with a worker of their own (tests/hostile/puppet.c) beside others
+ * that share one.
+ *
+ *     solo BIN PUPPET
+ *
+ * BIN has mpsrun and mpsctl. Runs on whatever driver MPSSHIM_DRIVER names.
+ * One line a row; the last one is "N passed, N failed, N skipped".
+ */
+#define _GNU_SOURCE
+#include "tests/hostile/puppets.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the puppet's line in the status, what it says behind that key. */
+static const char *
+entry(const struct puppet *p, const char *key)
+{
+	const char *text = strstr(status(), "\"clients\""), *at;
+	char line[64];
+
+	snprintf(line, sizeof(line), "\"pid\": %d,", (int)p->pid);
+	at = text ? strstr(text, line) : NULL;
+	snprintf(line, sizeof(line), "\"%s\": ", key);
+	at = at ? strstr(at, line) : NULL;
+	return at ? at + strlen(line) : "";
+}
+
+static long
+worker_of(const struct puppet *p)
+{
+	return strtol(entry(p, "worker_pid"), NULL, 10);
+}
+
+static void
+expect_solo(const struct puppet *p, const char *why)
+{
+	const char *said = entry(p, "solo");
+	char quoted[128];
+
+	snprintf(quoted, sizeof(quoted), "\"%s", why);
+	if (*why ? !says(said, quoted) : !says(said, "\"\""))
+		complain("puppet %d is solo as %.60s, not %s",
+			 (int)(p - puppets), said, quoted);
+}
+
+static long
+count_workers(void)
+{
+	const char *at = status();
+	long n = 0;
+
+	while ((at = strstr(at, "\"image_loads\""))) {
+		at++;
+		n++;
+	}
+	return n;
+}
+
+static void
+await_workers(long count)
+{
+	double begin = now_ms();
+
+	while (count_workers() != count && now_ms() - begin < 20000)
+		nap(20);
+	if (count_workers() != count)
+		complain("%ld workers, not %ld", count_workers(), count);
+}
+
+static void
+await_gone(long pid)
+{
+	double begin = now_ms();
+
+	while (kill((pid_t)pid, 0) == 0 && now_ms() - begin < 20000)
+		nap(20);
+	if (kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+		complain("process %ld is still there", pid);
+}
+
+static void
+make_solo(int from, int to)
+{
+	setenv("MPSSHIM_SOLO", "1", 1);
+	make(from, to);
+	unsetenv("MPSSHIM_SOLO");
+}
+
+/* ---- rows ---- */
+
+static void
+solo_and_shared_are_right_at_once(unsigned rounds)
+{
+	long shared;
+
+	(void)rounds;
+	make(0, 2);
+	make_solo(2, 4);
+	shared = worker_of(&puppets[0]);
+	for (int i = 0; i < 4; i++)
+		tell(&puppets[i], "kernels 200");
+	for (int i = 0; i < 4; i++)
+		if (!says(hear(&puppets[i]), "ok"))
+			complain("puppet %d: %s", i, puppets[i].said);
+	for (int i = 0; i < 4; i++) {
+		expect(&puppets[i], "check", "ok");
+		expect_solo(&puppets[i], i < 2 ? "" : "it asks for it");
+		expect_quiet(&puppets[i]);
+	}
+	if (worker_of(&puppets[1]) != shared)
+		complain("those who share have two workers");
+	if (worker_of(&puppets[2]) == shared ||
+	    worker_of(&puppets[2]) == worker_of(&puppets[3]))
+		complain("a solo client shares its worker");
+	await_workers(3);
+}
+
+/* Its own worker is all that a first client starts. */
+static void
+alone_it_starts_no_other_worker(unsigned rounds)
+{
+	(void)rounds;
+	make_solo(0, 1);
+	expect(&puppets[0], "check", "ok");
+	if (count_workers() != 1)
+		complain("%ld workers", count_workers());
+	make(1, 2);
+	expect(&puppets[1], "check", "ok");
+	expect_solo(&puppets[1], "");
+	await_workers(2);
+}
+
+/* Whatever it was doing. */
+static void
+a_killed_one_leaves_nothing(unsigned rounds)
+{
+	long descriptors, chunks, own;
+
+	make(0, 1);
+	expect(&puppets[0], "check", "ok");
+	descriptors = number(status(), "", "broker_descriptors");
+	chunks = number(status(), "", "vault_chunks");
+	for (unsigned n = 0; n < rounds && !row_failed; n++) {
+		make_solo(1, 2);
+		own = worker_of(&puppets[1]);
+		if (n % 3 == 1)
+			expect(&puppets[1], "hang", "ok");
+		else if (n % 3 == 2)
+			tell(&puppets[1], "work 400");
+		end(&puppets[1]);
+		await_gone(own);
+		await_workers(1);
+	}
+	if (number(status(), "", "broker_descriptors") > descriptors ||
+	    number(status(), "", "vault_chunks") > chunks)
+		complain("%ld descriptors and %ld chunks, then %ld and %ld",
+			 descriptors, chunks,
+			 number(status(), "", "broker_descriptors"),
+			 number(status(), "", "vault_chunks"));
+	expect(&puppets[0], "check", "ok");
+}
+
+static void
+its_fault_is_its_own(unsigned rounds)
+{
+	(void)rounds;
+	make(0, 1);
+	expect(&puppets[0], "hold", "ok");
+	make_solo(1, 2);
+	expect(&puppets[1], "wild", "700");
+	expect(&puppets[1], "wait", "700");
+	expect_error(&puppets[1], "a kernel of this program has faulted");
+	/* Its neighbour was busy all the time, and is not asked to move. */
+	expect(&puppets[0], "free", "ok");
+	expect(&puppets[0], "wait", "ok");
+	expect(&puppets[0], "check", "ok");
+	expect_quiet(&puppets[0]);
+	/* And the other way round. */
+	make_solo(2, 3);
+	expect(&puppets[2], "hold", "ok");
+	expect(&puppets[0], "wild", "700");
+	expect(&puppets[2], "free", "ok");
+	expect(&puppets[2], "wait", "ok");
+	expect(&puppets[2], "check", "ok");
+	expect_quiet(&puppets[2]);
+}
+
+static void
+a_killed_worker_of_its_own_is_replaced(unsigned rounds)
+{
+	long own;
+
+	(void)rounds;
+	make_solo(0, 1);
+	make(1, 2);
+	own = worker_of(&puppets[0]);
+	kill((pid_t)own, SIGKILL);
+	expect(&puppets[0], "check", "ok");
+	expect(&puppets[1], "check", "ok");
+	expect_quiet(&puppets[0]);
+	if (worker_of(&puppets[0]) == own)
+		complain("it has the same worker");
+	await_workers(2);
+}
+
+static void
+memory_is_shared_across_workers(unsigned rounds)
+{
+	char command[256];
+
+	(void)rounds;
+	make(0, 1);
+	make_solo(1, 2);
+	for (int i = 0; i < 2; i++) {
+		expect(&puppets[i], "export", "ok ");
+		snprintf(command, sizeof(command), "import %.200s",
+			 puppets[i].said + 3);
+		expect(&puppets[!i], command, "ok");
+		expect(&puppets[i], "exported", "ok");
+	}
+	/* Events live in one context. */
+	expect(&puppets[0], "export event", "ok ");
+	snprintf(command, sizeof(command), "import event %.200s",
+		 puppets[0].said + 3);
+	expect(&puppets[1], command, "801");
+}
+
+static void
+two_faults_are_enough(unsigned rounds)
+{
+	(void)rounds;
+	setenv("MPSSHIM_JOB", "bad", 1);
+	for (int i = 0; i < 3; i++) {
+		make(0, 1);
+		expect_solo(&puppets[0], i < 2 ? "" : "quarantine");
+		expect(&puppets[0], "wild", "700");
+		end(&puppets[0]);
+	}
+	setenv("MPSSHIM_JOB", "good", 1);
+	make(1, 2);
+	expect_solo(&puppets[1], "");
+	setenv("MPSSHIM_JOB", "bad", 1);
+	make(0, 1);
+	unsetenv("MPSSHIM_JOB");
+	expect_solo(&puppets[0], "quarantine");
+	expect(&puppets[0], "wild", "700");
+	expect(&puppets[1], "check", "ok");
+	expect_quiet(&puppets[1]);
+	expect_log("quarantine: this program has faulted twice");
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 3 || !begin_rows(argv[1], argv[2]))
+		return 2;
+	row("solo and shared clients are right at once",
+	    solo_and_shared_are_right_at_once, 1);
+	row("a solo client alone starts no other worker",
+	    alone_it_starts_no_other_worker, 1);
+	row("a killed solo client leaves nothing", a_killed_one_leaves_nothing,
+	    6);
+	row("the fault of a solo client is its own", its_fault_is_its_own, 1);
+	row("a killed worker of one client is replaced",
+	    a_killed_worker_of_its_own_is_replaced, 1);
+	row("memory is shared across workers", memory_is_shared_across_workers,
+	    1);
+	row("two faults are enough", two_faults_are_enough, 1);
+	return end_rows();
+}

@@ -185,17 +185,30 @@ request_end(struct brk_request *request, struct brk_result *result)
 		brk_client_let_go(client);
 }
 
+/* What a client hears of a question is what it hears of its work. */
+static uint32_t
+status_for(struct brk_client *client, const struct brk_worker *worker,
+	   uint32_t status)
+{
+	struct brk_session *session = client ?
+		brk_session_find(client, worker->device->ordinal) : NULL;
+
+	return session && session->state == SESSION_DEAD ? session->death :
+							   status;
+}
+
 static void
 fail_requests(struct brk_worker *worker, uint32_t status)
 {
 	struct brk_request *request;
 
 	while ((request = LIST_FIRST(&worker->requests))) {
+		struct brk_client *client = request->client;
 		struct brk_result result = {
-			.status = status, .fd = -1, .lost = true,
+			.status = status_for(client, worker, status),
+			.fd = -1, .lost = true,
 			.message = "the worker of the device is lost",
 		};
-		struct brk_client *client = request->client;
 
 		/* A client that goes on asks its question again. */
 		if (client)

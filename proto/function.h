@@ -18,7 +18,13 @@ enum module_kind {
 	MODULE_FATBINS,         /* a version 2 wrapper: u32 count, u32 zero,
 				 * u64 sizes[count], then the fatbins, packed */
 	MODULE_ALONE = 0x100,   /* a bit: share no load with others */
+	MODULE_STAYS = 0x200,   /* a bit: the client cannot leave the worker
+				 * that others share */
+	MODULE_FLAGS = MODULE_ALONE | MODULE_STAYS,
 };
+/* Its answer beside CUresults: only a worker of the client's own (Solo in
+ * proto/wire.proto) can do it rightly; `error` says why. */
+#define MODULE_WANTS_SOLO 0x7fff0003u
 
 #define FUNCTION_ATTRIBUTES 16   /* CU_FUNC_ATTRIBUTE_MAX is 16 in CUDA 13.0 */
 #define FUNCTION_PARAMS_MAX 1020 /* keeps the struct inside a reply slot */

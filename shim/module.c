@@ -5,6 +5,7 @@
  */
 #include "shim/module.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "shim/pool.h"
 #include "shim/process.h"
 #include "shim/range.h"
+#include "shim/solo.h"
 #include "shim_calls.h"
 
 /* Leaves room in a reply slot for the frame around it. */
@@ -50,6 +52,44 @@ log_failure(CUresult r, const char *error)
 }
 
 static CUresult
+ask_load(struct shim_module *module, uint32_t kind, char *info,
+	 uint32_t info_cap, char error[JIT_LOG_MAX])
+{
+	const struct shim_code *code = &module->code;
+
+	return call_mpsModuleLoad(module->chan, &module->object.handle,
+				  code->hash, sizeof(code->hash), code->size,
+				  kind, code->options,
+				  code->noptions * sizeof(code->options[0]),
+				  &module->kernels, info, info_cap, error,
+				  JIT_LOG_MAX - 1);
+}
+
+/*
+ * The worker that is shared cannot do it: once more in one of our own; or, if
+ * there is a reason against that, where it is, if that is better than nothing.
+ */
+static CUresult
+load_solo(struct shim_module *module, uint32_t kind, char *info,
+	  uint32_t info_cap, char error[JIT_LOG_MAX])
+{
+	char why[128], reason[256] = "";
+	CUresult r;
+
+	snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, error);
+	memset(error, 0, JIT_LOG_MAX);
+	if (shim_solo(module->device, why, reason, sizeof(reason)) ==
+	    CUDA_SUCCESS)
+		return ask_load(module, kind, info, info_cap, error);
+	r = ask_load(module, kind | MODULE_STAYS, info, info_cap, error);
+	log_line(r == CUDA_SUCCESS ? LOG_WARN : LOG_ERROR, "loading code: %s, "
+		 "and this program cannot get a worker of its own any more: "
+		 "%s; start it with mpsrun --solo or MPSSHIM_SOLO=1", why,
+		 reason);
+	return r;
+}
+
+static CUresult
 load(struct shim_module *module, struct jit_options *jit)
 {
 	char info[JIT_LOG_MAX], error[JIT_LOG_MAX];
@@ -66,12 +106,9 @@ load(struct shim_module *module, struct jit_options *jit)
 		info_cap = sizeof(info) - 1;
 	}
 	memset(error, 0, sizeof(error));
-	r = call_mpsModuleLoad(module->chan, &module->object.handle,
-			       code->hash, sizeof(code->hash), code->size,
-			       kind, code->options,
-			       code->noptions * sizeof(code->options[0]),
-			       &module->kernels, info, info_cap, error,
-			       sizeof(error) - 1);
+	r = ask_load(module, kind, info, info_cap, error);
+	if (r == (CUresult)MODULE_WANTS_SOLO)
+		r = load_solo(module, kind, info, info_cap, error);
 	if (r != CUDA_SUCCESS)
 		log_failure(r, error);
 	if (jit != NULL)

@@ -47,6 +47,7 @@ struct shim_device {
 	const Mps__Device *info;    /* inside shim_process.hello */
 	int real;                   /* the broker's ordinal */
 	struct shim_chan *_Atomic chan; /* NULL before the first context */
+	_Atomic bool solo;          /* solo.c: its worker has become ours */
 };
 
 struct shim_process {

@@ -244,6 +244,32 @@ brk_addr_find(struct brk_client *client, uint64_t id)
 }
 
 static bool
+holds(const struct brk_worker *worker, const struct brk_piece *piece)
+{
+	for (unsigned int i = 0; i < worker->nwindows; i++) {
+		const struct brk_window *window = &worker->windows[i];
+
+		if (window->host == piece->host &&
+		    window->range.base <= piece->range.base &&
+		    range_end(&piece->range) <= range_end(&window->range))
+			return true;
+	}
+	return false;
+}
+
+bool
+brk_addr_fits(const struct brk_client *client, const struct brk_worker *worker)
+{
+	const struct brk_piece *piece;
+
+	LIST_FOREACH(piece, &client->holding.pieces, mine)
+		if (piece->device == worker->device->ordinal &&
+		    !holds(worker, piece))
+			return false;
+	return true;
+}
+
+static bool
 is_used(struct brk_client *client, const struct brk_piece *piece)
 {
 	struct brk_block *block;
@@ -260,7 +286,14 @@ void
 brk_addr_leave(struct brk_client *client)
 {
 	struct brk_piece *piece = LIST_FIRST(&client->holding.pieces), *next;
+	struct brk_session *session;
 
+	/* One that it has left has what it had then. */
+	if (client->lingers)
+		return;
+	LIST_FOREACH(session, &client->sessions, link)
+		if (session->from)
+			return;
 	for (; piece; piece = next) {
 		next = LIST_NEXT(piece, mine);
 		if (!is_used(client, piece))

@@ -18,6 +18,7 @@
 #include "proto/wire.pb-c.h"
 
 struct brk_client;
+struct brk_worker;
 
 /* Device memory is mapped in multiples of this (cuMemGetAllocationGranularity
  * answers 2 MiB on every supported device). */
@@ -71,6 +72,9 @@ int brk_addr_piece(struct brk_client *client, const Mps__Piece *message);
 int brk_addr_ready(struct brk_client *client, uint64_t id, uint32_t status);
 /* The client's live piece, or NULL. */
 struct brk_piece *brk_addr_find(struct brk_client *client, uint64_t id);
+/* Has that worker all the addresses that the client's memory is at? */
+bool brk_addr_fits(const struct brk_client *client,
+		   const struct brk_worker *worker);
 /* The client has ended; its workers have not let go yet. */
 void brk_addr_leave(struct brk_client *client);
 void brk_addr_release(struct brk_client *client);

@@ -11,6 +11,7 @@
 #include "proto/log.h"
 #include "proto/settings.h"
 #include "server/broker/move.h"
+#include "server/broker/part.h"
 #include "server/broker/status.h"
 
 /* Answers are small and there is one at a time. */
@@ -119,9 +120,9 @@ refuse(struct brk_client *client, uint32_t status, const char *message)
 	brk_timer_set(&client->broker->loop, &client->patience, PATIENCE_MS);
 }
 
-/* Text for logs and terminals: no control characters, C1 ones included. */
-static void
-copy_text(char *out, size_t size, const char *text)
+/* No control characters, C1 ones included. */
+void
+brk_client_text(char *out, size_t size, const char *text)
 {
 	int n = snprintf(out, size, "%s", text);
 
@@ -187,8 +188,8 @@ hello(struct brk_client *client, const Mps__Hello *message)
 	if (client->state != CLIENT_NEW)
 		return err_origin(-EPROTO);
 	brk_timer_stop(&client->patience);
-	copy_text(client->exe, sizeof(client->exe), message->exe);
-	copy_text(client->job, sizeof(client->job), message->job);
+	brk_client_text(client->exe, sizeof(client->exe), message->exe);
+	brk_client_text(client->job, sizeof(client->job), message->job);
 	if (!client->pid)
 		client->pid = message->pid;
 	if (client->refusal) {
@@ -324,6 +325,8 @@ client_question(struct brk_client *client, const Mps__Control *message)
 		return brk_ipc_import(client, message->import);
 	case MPS__CONTROL__BODY_WITHDRAW:
 		return brk_ipc_withdraw(client, message->withdraw);
+	case MPS__CONTROL__BODY_SOLO:
+		return brk_part_ask(client, message->solo);
 	case MPS__CONTROL__BODY_MEMORY_INFO:
 		return brk_vault_info(client, message->memory_info);
 	default:
@@ -357,7 +360,9 @@ brk_client_go_on(struct brk_client *client)
 	if (client->state == CLIENT_ENDED)
 		return;
 	if (!client->redo) {
-		brk_conn_resume(&client->conn);
+		/* Unless another device's worker has yet to answer it. */
+		if (!client->parting && !client->wait.waiting)
+			brk_conn_resume(&client->conn);
 		return;
 	}
 	client->redo = false;

@@ -58,6 +58,12 @@ struct brk_client {
 	int device;                     /* of the question that waits */
 	bool no_ring;                   /* of the Attach that waits */
 
+	/* part.h: Solo is unanswered; it waits for a block to be gone. */
+	bool parting, part_waits;
+	unsigned int lingers;           /* … workers that have yet to forget */
+	int part_device;
+	char part_why[128];
+
 	/* move.h: the question that is being answered. */
 	uint8_t *asked;                 /* packed */
 	size_t asked_size;
@@ -82,6 +88,9 @@ void brk_client_later(struct brk_client *client);
 
 /* The client is no longer between two workers. */
 void brk_client_go_on(struct brk_client *client);
+
+/* Text for logs and terminals, from whoever said it. */
+void brk_client_text(char *out, size_t size, const char *text);
 
 /* A request at a worker begins, ends. The second may free the client. */
 void brk_client_hold(struct brk_client *client);

@@ -8,6 +8,7 @@
 
 #include "proto/log.h"
 #include "server/broker/client.h"
+#include "server/broker/part.h"
 
 void
 brk_move_wait(struct brk_client *client, bool redo)
@@ -156,8 +157,8 @@ give_blocks(struct brk_session *session, bool mappings)
 	}
 }
 
-static void
-restore(struct brk_session *session)
+void
+brk_move_restore(struct brk_session *session)
 {
 	session->state = SESSION_RESTORING;
 	*session->failed = 0;
@@ -185,8 +186,15 @@ resumed(struct brk_request *request, struct brk_result *result)
 					     hand);
 	struct brk_client *client = session->client;
 
-	if (session->state != SESSION_RESTORING)
+	if (session->state != SESSION_RESTORING) {
+		brk_part_over(session);
 		return;
+	}
+	if (result->status && client->state == CLIENT_LIVE &&
+	    brk_part_failed(session, result->message)) {
+		go_on(client);
+		return;
+	}
 	if (result->status || client->state != CLIENT_LIVE) {
 		brk_session_die(session, BRK_LAUNCH_FAILED, result->message);
 	} else {
@@ -197,6 +205,7 @@ resumed(struct brk_request *request, struct brk_result *result)
 			 (int)session->device->worker->pid);
 		brk_session_wake(session);
 	}
+	brk_part_over(session);
 	go_on(client);
 }
 
@@ -209,12 +218,18 @@ ask_resume(struct brk_session *session)
 	/* An ended one: the worker knows, and drops what it was given. */
 	if (session->client->state != CLIENT_LIVE)
 		return;
-	if (*session->failed) {
-		brk_session_die(session, BRK_LAUNCH_FAILED, session->failed);
-		brk_session_forget(session);
+	if (*session->failed && brk_part_failed(session, session->failed)) {
 		go_on(session->client);
 		return;
 	}
+	if (*session->failed) {
+		brk_session_die(session, BRK_LAUNCH_FAILED, session->failed);
+		brk_session_forget(session, session->device->worker);
+		brk_part_over(session);
+		go_on(session->client);
+		return;
+	}
+	brk_part_resume(session);
 	body.client = session->client->id;
 	message.body_case = MPS__CONTROL__BODY_WORKER_RESUME;
 	message.worker_resume = &body;
@@ -236,7 +251,7 @@ brk_move_start(struct brk_device *device)
 			if (session->device == device &&
 			    session->state == SESSION_MOVING &&
 			    client->state == CLIENT_LIVE)
-				restore(session);
+				brk_move_restore(session);
 }
 
 void
@@ -321,12 +336,14 @@ static const struct brk_client *
 find_fragile(struct brk_device *device)
 {
 	struct brk_client *client;
+	struct brk_session *session;
 
 	LIST_FOREACH(client, &device->broker->clients, link)
-		if (client->state == CLIENT_LIVE &&
-		    brk_session_find(client, device->ordinal) &&
-		    brk_vault_has_arrays(client, device->ordinal))
-			return client;
+		LIST_FOREACH(session, &client->sessions, link)
+			if (session->device == device &&
+			    client->state == CLIENT_LIVE &&
+			    brk_vault_has_arrays(client, device->ordinal))
+				return client;
 	return NULL;
 }
 

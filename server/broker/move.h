@@ -17,6 +17,7 @@
 
 struct brk_client;
 struct brk_device;
+struct brk_session;
 
 /* Read no further question; redo: that which is being answered comes again
  * when the client has a worker. */
@@ -25,6 +26,8 @@ void brk_move_wait(struct brk_client *client, bool redo);
 bool brk_move_is_on(const struct brk_client *client);
 /* Somebody waits for the device's next worker. */
 bool brk_move_is_awaited(const struct brk_device *device);
+/* Give the session's worker what the client has, and have it go on. */
+void brk_move_restore(struct brk_session *session);
 /* The next worker is ready. */
 void brk_move_start(struct brk_device *device);
 /* There will be none. */

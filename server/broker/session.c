@@ -17,6 +17,7 @@
 #include "proto/shmem.h"
 #include "server/broker/client.h"
 #include "server/broker/move.h"
+#include "server/broker/part.h"
 
 /* Shared memory and descriptors of one session, charged to the tenant. */
 #define SESSION_BYTES ((uint64_t)CHANNEL_SIZE + CHANNEL_STAGING_SIZE)
@@ -58,6 +59,7 @@ brk_session_free(struct brk_session *session)
 	err_closep(&session->channel);
 	err_closep(&session->staging);
 	err_closep(&session->journal);
+	free(session->left);
 	brk_discharge(tenant, QUOTA_HOST, SESSION_BYTES);
 	brk_discharge(tenant, QUOTA_DESCRIPTORS, SESSION_DESCRIPTORS);
 	free(session);
@@ -251,19 +253,24 @@ forgotten(struct brk_request *request, struct brk_result *result)
 }
 
 void
-brk_session_forget(struct brk_session *session)
+brk_session_ask_gone(struct brk_worker *worker, struct brk_request *request)
 {
 	Mps__WorkerClientGone body = MPS__WORKER_CLIENT_GONE__INIT;
 	Mps__Control message = MPS__CONTROL__INIT;
 
-	body.client = session->client->id;
+	body.client = request->client->id;
 	message.body_case = MPS__CONTROL__BODY_WORKER_CLIENT_GONE;
 	message.worker_client_gone = &body;
+	brk_worker_ask(worker, request, &message, NULL, 0);
+}
+
+void
+brk_session_forget(struct brk_session *session, struct brk_worker *worker)
+{
 	session->gone = (struct brk_request){
 		.client = session->client, .answered = forgotten,
 	};
-	brk_worker_ask(session->device->worker, &session->gone, &message, NULL,
-		       0);
+	brk_session_ask_gone(worker, &session->gone);
 }
 
 void
@@ -271,14 +278,18 @@ brk_session_leave(struct brk_client *client)
 {
 	struct brk_session *session;
 
-	LIST_FOREACH(session, &client->sessions, link)
-		if (!session->device->solo &&
-		    (session->state == SESSION_HANDED ||
-		     session->state == SESSION_LIVE ||
-		     session->state == SESSION_RESTORING)) {
-			brk_session_forget(session);
-			brk_move_watch(session->device);
+	LIST_FOREACH(session, &client->sessions, link) {
+		struct brk_device *device = session->from ? session->from :
+							    session->device;
+
+		/* A worker of its own ends. */
+		if (!device->solo && (session->state == SESSION_HANDED ||
+				      session->state == SESSION_LIVE ||
+				      session->state == SESSION_RESTORING)) {
+			brk_session_forget(session, device->worker);
+			brk_move_watch(device);
 		}
+	}
 }
 
 /* ---- the worker's end ----------------------------------------------------*/
@@ -433,7 +444,8 @@ brk_session_lose(struct brk_client *client, const struct brk_loss *loss)
 	uint32_t status;
 
 	LIST_FOREACH(session, &client->sessions, link) {
-		if (session->generation != loss->generation ||
+		if (brk_part_lose(session, loss->generation) ||
+		    session->generation != loss->generation ||
 		    session->state == SESSION_DEAD ||
 		    session->state == SESSION_MOVING ||
 		    (session->state == SESSION_OFFERED && !loss->status))

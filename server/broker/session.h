@@ -41,6 +41,12 @@ struct brk_session {
 	uint32_t death;                 /* DEAD: the CUresult it was told */
 	unsigned int parts;             /* RESTORING: questions unanswered */
 	char failed[160];               /* … why it cannot be done; or "" */
+	/* part.c: whose worker has it until the next one goes on with it. */
+	struct brk_device *from;
+	uint64_t from_generation;
+	bool resuming;                  /* the next one is asked to */
+	struct brk_request *left;       /* to tell that one then */
+	struct brk_request stay;
 	struct brk_request hand, gone;
 };
 
@@ -62,7 +68,10 @@ struct brk_session *brk_session_find(struct brk_client *client, int device);
 /* The worker that serves the client there; NULL when there is none. */
 struct brk_worker *brk_session_worker(struct brk_client *client, int device);
 /* The worker need not serve it any more. */
-void brk_session_forget(struct brk_session *session);
+void brk_session_forget(struct brk_session *session, struct brk_worker *worker);
+/* The same, by a question of the caller's, whose client is set. */
+void brk_session_ask_gone(struct brk_worker *worker,
+			  struct brk_request *request);
 /* The client has ended: tell the workers. */
 void brk_session_leave(struct brk_client *client);
 void brk_session_free(struct brk_session *session);

@@ -17,6 +17,7 @@
 #include "proto/err.h"
 #include "proto/shmem.h"
 #include "server/broker/client.h"
+#include "server/broker/part.h"
 #include "server/broker/vault_own.h"
 
 static void try_wanted(struct brk_client *client);
@@ -120,6 +121,7 @@ block_gone(struct brk_client *client, struct brk_block *block)
 	drop_block(client, block);
 	if (client->vault.waiting)
 		try_wanted(client);
+	brk_part_block_gone(client);
 }
 
 static bool

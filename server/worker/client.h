@@ -60,6 +60,9 @@ struct wkr_client {
 	bool leaving;	  /* the same, for the helper thread */
 	uint64_t gone_id; /* control id to answer then */
 	bool polled;	  /* data is in the lane's epoll set */
+	/* pause.c: nothing more is begun; and all of it is done: what it
+	 * shares with others is not touched any more */
+	_Atomic bool parting, parted;
 	uint8_t *staging;
 	CUdeviceptr lines; /* CHANNEL_LINE each; 0: the GPU writes none */
 

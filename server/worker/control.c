@@ -253,6 +253,30 @@ do_gone(struct question *q)
 }
 
 static void
+do_part(struct question *q)
+{
+	const Mps__WorkerPart *m = q->m->worker_part;
+	struct wkr_client *client = wkr_client_find(m->client);
+
+	if (client)
+		wkr_part(client, m->patience_ms, q->m->id);
+	else
+		answer(q, CUDA_ERROR_INVALID_VALUE, "no such client");
+}
+
+static void
+do_stay(struct question *q)
+{
+	struct wkr_client *client =
+		wkr_client_find(q->m->worker_stay->client);
+
+	if (client)
+		wkr_stay(client);
+	answer(q, client ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+	       "no such client");
+}
+
+static void
 do_image(struct question *q)
 {
 	const Mps__WorkerImage *m = q->m->worker_image;
@@ -294,6 +318,12 @@ do_question(struct question *q)
 		return;
 	case MPS__CONTROL__BODY_WORKER_MEMORY:
 		do_memory(q);
+		return;
+	case MPS__CONTROL__BODY_WORKER_PART:
+		do_part(q);
+		return;
+	case MPS__CONTROL__BODY_WORKER_STAY:
+		do_stay(q);
 		return;
 	case MPS__CONTROL__BODY_WORKER_CHUNK:
 		do_chunk(q);

@@ -347,7 +347,8 @@ static bool
 is_waiting(const struct wkr_client *client)
 {
 	return client->pending || client->held || client->gone ||
-	       client->graves || wkr_is_behind(client);
+	       client->graves || wkr_is_behind(client) ||
+	       atomic_load(&client->parting);
 }
 
 bool

@@ -316,12 +316,45 @@ waits_for(const struct wkr_client *client)
 	return client->pending ? api_names[client->pending->fn] : "";
 }
 
+/* Another worker may have it, when all that was begun is done. The job that
+ * waits for that is the one that is left. */
+static void
+maybe_part(struct wkr_client *client)
+{
+	if (client->issued > client->done || client->kept > client->done ||
+	    atomic_load(&client->jobs) != 1 || client->pending ||
+	    client->backlog || client->hosts || client->graves ||
+	    client->out_size)
+		return;
+	/* The bytes on its socket are for whoever reads its rings. */
+	if (client->polled)
+		set_events(client, EPOLL_CTL_DEL, 0);
+	client->polled = false;
+	atomic_store(&client->parted, true);
+}
+
+/* No other has it. */
+static void
+come_back(struct wkr_client *client)
+{
+	atomic_store(&client->parted, false);
+	if (client->closed)
+		return;
+	set_events(client, EPOLL_CTL_ADD, EPOLLIN);
+	client->polled = true;
+}
+
 /* One turn: what has retired, then what is new. True when anything moved. */
 static bool
 serve(struct wkr_client *client, bool resting)
 {
-	bool any;
+	bool parting = atomic_load(&client->parting), any;
 
+	if (atomic_load(&client->parted)) {
+		if (parting || client->gone)
+			return false;
+		come_back(client);
+	}
 	wkr_at_work(client, "work that has been issued");
 	any = wkr_client_poll(client);
 	if (client->restore)
@@ -329,7 +362,7 @@ serve(struct wkr_client *client, bool resting)
 	any |= wkr_hosts_poll(client);
 	if (any && !resting)
 		wkr_backlog_run(client);
-	if (client->held && !resting)
+	if (client->held && !resting && !parting)
 		any |= retry_held(client);
 	if (resting) {
 		;       /* pause.c */
@@ -337,7 +370,8 @@ serve(struct wkr_client *client, bool resting)
 		any |= serve_reader(client);
 	} else {
 		any |= serve_ring(client, &client->unordered, false);
-		any |= serve_ring(client, &client->ordered, true);
+		if (!parting)
+			any |= serve_ring(client, &client->ordered, true);
 	}
 	wkr_at_work(client, "work that has been issued");
 	wkr_client_fence(client);
@@ -350,6 +384,8 @@ serve(struct wkr_client *client, bool resting)
 	wkr_streams_reap(client);
 	if (client->out_size && !wkr_reply_flush(client))
 		wkr_client_drop(client, "its socket is broken");
+	if (parting && !resting)
+		maybe_part(client);
 	return any;
 }
 
@@ -407,10 +443,12 @@ nap_length(const struct wkr_lane *lane, uint64_t idle_ns)
 static bool
 nap_ring(struct wkr_client *client, bool ordered)
 {
-	if (client->closed || client->no_ring || client->restore)
+	if (client->closed || client->no_ring || client->restore ||
+	    atomic_load(&client->parted))
 		return true;
 	if (ordered)
-		return client->held || ring_nap(&client->ordered);
+		return client->held || atomic_load(&client->parting) ||
+		       ring_nap(&client->ordered);
 	return atomic_load(&client->jobs) >= WKR_JOBS_MAX ||
 	       ring_nap(&client->unordered);
 }
@@ -428,7 +466,7 @@ static void
 wake_all(struct wkr_lane *lane)
 {
 	for (struct wkr_client *c = lane->clients; c; c = c->lane_next) {
-		if (c->no_ring || c->restore)
+		if (c->no_ring || c->restore || atomic_load(&c->parted))
 			continue;
 		ring_wake(&c->ordered);
 		ring_wake(&c->unordered);

@@ -263,6 +263,8 @@ add_traits(struct wkr_traits *to, struct wkr_traits more)
 	to->variables |= more.variables;
 	to->state |= more.state;
 	to->prints |= more.prints;
+	to->heap |= more.heap;
+	to->launches |= more.launches;
 	to->managed |= more.managed;
 }
 
@@ -311,14 +313,17 @@ look(struct wkr_image *image, bool wrapper)
 }
 
 /* What cannot be looked into is taken to have some. */
-bool
-wkr_module_has_state(const struct wkr_image *image, uint32_t kind)
+const char *
+wkr_module_state(const struct wkr_image *image, uint32_t kind)
 {
-	bool wrapper = (kind & ~MODULE_ALONE) == MODULE_FATBINS;
+	bool wrapper = (kind & ~MODULE_FLAGS) == MODULE_FATBINS;
 	struct wkr_traits traits;
 
-	return traits_of(image, wrapper, &traits) != CUDA_SUCCESS ||
-	       traits.state;
+	if (traits_of(image, wrapper, &traits) != CUDA_SUCCESS || traits.state)
+		return "its code has variables on the device, whose content "
+		       "is lost";
+	return traits.heap ? "its kernels have used the device heap, whose "
+			     "content is lost" : NULL;
 }
 
 CUresult
@@ -393,6 +398,7 @@ struct load {
 	bool refused;	      /* it has ended workers */
 	char *info, *error;   /* for the compiler's words, or NULL */
 	size_t info_cap, error_cap;
+	const char *why;      /* it wants a worker of its client's own */
 	struct wkr_jit plain; /* options that tell loads apart */
 	struct wkr_jit all;   /* with the logs */
 };
@@ -518,6 +524,30 @@ load_and_put(struct wkr_call *call, struct wkr_module *m, struct load *l,
 	return r;
 }
 
+/*
+ * The context has one heap, of a size that is fixed at its first use, where
+ * what one client leaves is lost to all; and kernels that launch others take
+ * multiprocessors from everybody for good (R6). With the first a client may
+ * stay where it is, if it must: an allocation can fail natively, too.
+ */
+static CUresult
+check_sharing(const struct wkr_client *client, uint32_t kind,
+	      struct load *l)
+{
+	const struct wkr_traits *traits = &l->image->traits;
+
+	if (wkr.solo || !(traits->heap || traits->launches))
+		return CUDA_SUCCESS;
+	l->why = traits->launches ? "its kernels launch kernels" :
+				    "its kernels use the device heap";
+	if (!(kind & MODULE_STAYS))
+		return (CUresult)MODULE_WANTS_SOLO;
+	log_line(LOG_WARN, "client %llu (pid %d): %s, in the worker that it "
+		 "shares: %s", (unsigned long long)client->id, client->pid,
+		 l->why, traits->launches ? "refused" : "allowed");
+	return traits->launches ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+}
+
 static CUresult
 read_load(const struct wkr_client *client, uint32_t kind, const void *options,
 	  size_t options_size, struct load *l)
@@ -526,7 +556,7 @@ read_load(const struct wkr_client *client, uint32_t kind, const void *options,
 
 	l->all = l->plain;
 	l->alone = kind & MODULE_ALONE;
-	l->wrapper = (kind & ~MODULE_ALONE) == MODULE_FATBINS;
+	l->wrapper = (kind & ~MODULE_FLAGS) == MODULE_FATBINS;
 	if (r == CUDA_SUCCESS)
 		r = look(l->image, l->wrapper);
 	/* As the driver answers, most times: at a third such load driver
@@ -539,7 +569,7 @@ read_load(const struct wkr_client *client, uint32_t kind, const void *options,
 			 (unsigned long long)client->id, client->pid);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	return r;
+	return r == CUDA_SUCCESS ? check_sharing(client, kind, l) : r;
 }
 
 CUresult
@@ -568,11 +598,15 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 	if (was_loaded(call->client, module))
 		return load_again(call, module, kernels);
 	if (!image || image->size != image_size ||
-	    (kind & ~MODULE_ALONE) > MODULE_FATBINS)
+	    (kind & ~MODULE_FLAGS) > MODULE_FATBINS)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = read_load(call->client, kind, options, options_size, &l);
-	if (r != CUDA_SUCCESS)
+	if (r == (CUresult)MODULE_WANTS_SOLO && error && error_cap)
+		snprintf(error, error_cap, "%s", l.why);
+	if (r != CUDA_SUCCESS) {
+		trim_log(error, error_size);
 		return r;
+	}
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;

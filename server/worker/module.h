@@ -16,6 +16,8 @@ struct wkr_traits {
 	bool variables; /* has some, of whatever sort */
 	bool state;     /* its kernels may write some */
 	bool prints;    /* refers to vprintf */
+	bool heap;      /* … to malloc or free */
+	bool launches;  /* its kernels launch kernels */
 	bool managed;   /* has managed variables, which the host cannot reach */
 	bool untargeted; /* is PTX that says for no architecture what it is */
 };
@@ -176,8 +178,9 @@ CUresult wkr_head_want(struct wkr_client *client, const void *head,
 CUresult wkr_module_read(struct wkr_module *module, struct wkr_image *image,
 			 uint32_t kind, const void *options,
 			 size_t options_size, uint64_t since_ns);
-/* Have its kernels variables that they write? Any thread. */
-bool wkr_module_has_state(const struct wkr_image *image, uint32_t kind);
+/* What of its kernels' doing would be lost with the worker; NULL: nothing.
+ * Any thread. */
+const char *wkr_module_state(const struct wkr_image *image, uint32_t kind);
 /* The loaded module, until unref; or NULL. */
 struct wkr_module *wkr_module_ref(struct wkr_client *client, uint64_t handle);
 /* Gate: one more load of an image that is no list of fatbins. */

@@ -4,6 +4,10 @@
  * further frame, and what they have begun comes to its end. Then each client
  * is in the state in which the next worker can take it over. A client that
  * has ended is not waited for: its kernel may be why all this is done.
+ *
+ * And before one client leaves for a worker of its own: the same of it alone.
+ * Until the broker says whether it has gone or stays, nothing of what it
+ * shares with its worker is read or written here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,4 +117,73 @@ wkr_pause(uint32_t patience_ms, uint64_t control_id)
 	p->until_ns = wkr_now_ns() + patience_ms * UINT64_C(1000000);
 	atomic_store(&wkr.paused, true);
 	wkr_queue_add(&wkr.helper, &p->job);
+}
+
+/* ---- one client ---- */
+
+struct leaving {
+	struct wkr_job job;
+	struct wkr_client *client;
+	uint64_t control_id, until_ns;
+};
+
+static CUresult
+look_at(struct wkr_client *client, bool late, const char **out_why)
+{
+	*out_why = "it has ended";
+	if (client->leaving)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out_why = "it has work on the device that does not end";
+	if (!atomic_load(&client->parted))
+		return late ? CUDA_ERROR_NOT_READY : WKR_AGAIN;
+	*out_why = why_not(client);
+	return *out_why ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
+static enum wkr_job_result
+wait_for_one(struct wkr_job *job)
+{
+	struct leaving *l = (struct leaving *)job;
+	struct wkr_client *client = l->client;
+	const char *why;
+	CUresult r = look_at(client, wkr_now_ns() >= l->until_ns, &why);
+
+	wkr_lane_wake(client->lane);
+	if (r == WKR_AGAIN)
+		return WKR_JOB_AGAIN;
+	if (r != CUDA_SUCCESS)
+		wkr_stay(client);
+	wkr_control_done(l->control_id, r, r == CUDA_SUCCESS ? "" : why, -1);
+	wkr_client_unpin(client);
+	free(l);
+	return WKR_JOB_DONE;
+}
+
+void
+wkr_part(struct wkr_client *client, uint32_t patience_ms, uint64_t control_id)
+{
+	struct leaving *l = calloc(1, sizeof(*l));
+	const char *why = why_not(client);
+
+	if (!l || !client->lane || client->restore)
+		why = "the worker is not ready for that";
+	if (why) {
+		wkr_control_done(control_id, CUDA_ERROR_NOT_PERMITTED, why, -1);
+		free(l);
+		return;
+	}
+	l->job.run = wait_for_one;
+	l->client = client;
+	l->control_id = control_id;
+	l->until_ns = wkr_now_ns() + patience_ms * UINT64_C(1000000);
+	wkr_client_pin(client);
+	atomic_store(&client->parting, true);
+	wkr_queue_add(&wkr.helper, &l->job);
+}
+
+void
+wkr_stay(struct wkr_client *client)
+{
+	atomic_store(&client->parting, false);
+	wkr_lane_wake(client->lane);
 }

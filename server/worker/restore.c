@@ -78,9 +78,8 @@ why_module_is_lost(struct wkr_journal *journal, const struct wkr_entry *entry)
 		return "its code is no longer in the broker's store";
 	TAILQ_FOREACH(e, wkr_journal_bucket(journal, entry->handle, 0), bucket)
 		if (e->handle == entry->handle &&
-		    e->kind == WKR_LINE_USED && wkr_module_has_state(image, head.kind))
-			why = "its code has variables on the device, whose "
-			      "content is lost";
+		    e->kind == WKR_LINE_USED)
+			why = wkr_module_state(image, head.kind);
 	wkr_image_unref(image);
 	return why;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the code of an image is, told by its symbols: may several clients use
- * one load of it, does it print, has it managed variables.
+ * one load of it, does it print, use the device heap or launch kernels, has it
+ * managed variables.
  *
  * Code may be shared when no client can see another's writes through it, so
  * when it has no variables but such as no kernel writes (R54). Names tell
@@ -112,6 +113,18 @@ is_harmless(struct span name, uint64_t size)
 	return is_constant(name) || is_empty_object(name, size);
 }
 
+/* What it calls of the device's runtime, as nvcc 11.8 to 13.0 name it. */
+static void
+note_function(struct wkr_traits *traits, struct span name)
+{
+	traits->prints |= equals(name, "vprintf");
+	traits->heap |= equals(name, "malloc") || equals(name, "free");
+	traits->launches |= begins(name, "__cudaCDP") ||
+			    begins(name, "__cuda_syscall_cnp") ||
+			    begins(name, "cudaLaunchDevice") ||
+			    begins(name, "cudaGetParameterBuffer");
+}
+
 /* ---- machine code; soundness has been checked */
 
 struct elf {
@@ -177,8 +190,9 @@ look_at_symbol(const struct elf *elf, const Elf64_Shdr *names,
 	unsigned type = ELF64_ST_TYPE(sym->st_info);
 	Elf64_Shdr home;
 
-	if (equals(name, "vprintf"))
-		traits->prints = true;
+	/* In somebody's own functions these names mean nothing. */
+	if (!sym->st_shndx)
+		note_function(traits, name);
 	if (type >= STT_CUDA_FIRST)
 		note_variable(traits, HOLDS_GLOBALS);
 	if (type != STT_OBJECT ||
@@ -315,8 +329,7 @@ is_used(const char *text, size_t size, struct span name, unsigned *budget)
 static void
 look_at_word(struct span w, struct wkr_traits *traits)
 {
-	if (equals(w, "vprintf"))
-		traits->prints = true;
+	note_function(traits, w);
 	if (equals(w, ".managed"))
 		traits->managed = true;
 	if (equals(w, ".texref") || equals(w, ".surfref") ||

@@ -96,6 +96,10 @@ void wkr_control_done(uint64_t id, CUresult status, const char *message,
 
 /* pause.c: WorkerPause. */
 void wkr_pause(uint32_t patience_ms, uint64_t control_id);
+/* WorkerPart, WorkerStay. */
+void wkr_part(struct wkr_client *client, uint32_t patience_ms,
+	      uint64_t control_id);
+void wkr_stay(struct wkr_client *client);
 
 /* stats.c */
 void wkr_stats_send(uint64_t id);

@@ -26,6 +26,9 @@
  *                if SOFTCUDA_FAULT says so
  *   crashlink    link such an image
  *   crashuse     load it and take out the kernel
+ *   heap N       kernels that allocate N bytes, 32 times, and free them, in
+ *                the middle of others of a stream
+ *   nested       load code whose kernels would launch kernels
  *   export [event], import [event] HANDLE, exported
  *                memory, or an event, of another process: a handle; write
  *                there what that process wants to see; has it been written
@@ -108,6 +111,31 @@ static const char crashing[] =
 	".version 7.0\n.target sm_50\n.address_size 64\n"
 	".visible .entry crasher()\n{\n ret;\n}\n"
 	".visible .entry other()\n{\n ret;\n}\n";
+
+/* Of n bytes, out[thread] is thread + 7 by way of the last four, or 0. */
+static const char heap[] =
+	".version 7.0\n.target sm_50\n.address_size 64\n"
+	".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+	".extern .func free(.param .b64 p);\n"
+	".visible .entry heap(.param .u64 out, .param .u64 n)\n{\n"
+	" .reg .pred %q; .reg .b32 %r<4>; .reg .b64 %d<8>;\n"
+	" ld.param.u64 %d1, [out]; ld.param.u64 %d2, [n];\n"
+	" mov.u32 %r1, %tid.x; mul.wide.u32 %d3, %r1, 4;\n"
+	" add.u64 %d1, %d1, %d3; mov.u32 %r2, 0;\n"
+	" st.global.u32 [%d1], %r2;\n"
+	" { .param .b64 n; .param .b64 r; st.param.b64 [n], %d2;\n"
+	" call.uni (r), malloc, (n); ld.param.b64 %d4, [r]; }\n"
+	" setp.eq.u64 %q, %d4, 0; @%q bra E;\n"
+	" add.u64 %d5, %d4, %d2; add.u32 %r2, %r1, 7;\n"
+	" st.u32 [%d5+-4], %r2; ld.u32 %r3, [%d5+-4];\n"
+	" st.global.u32 [%d1], %r3;\n"
+	" { .param .b64 p; st.param.b64 [p], %d4; call.uni free, (p); }\n"
+	"E: ret;\n}\n";
+static const char nested[] =
+	".version 7.0\n.target sm_50\n.address_size 64\n"
+	".extern .func (.param .b32 r) __cudaCDP2LaunchDeviceV2"
+	"(.param .b64 p, .param .b64 s);\n"
+	".visible .entry nested()\n{ ret; }\n";
 
 static CUdevice device;
 static CUcontext context;
@@ -528,6 +556,47 @@ do_empty(void)
 		OK(cuMemFree(filling[--nfilling]));
 }
 
+#define HEAP_THREADS 32u
+
+static void
+do_heap(unsigned bytes)
+{
+	CUdeviceptr out;
+	uint64_t size = bytes;
+	void *args[] = { &out, &size };
+	CUmodule loaded;
+	CUfunction f;
+	uint32_t got;
+
+	OK(cuMemAlloc(&out, HEAP_THREADS * 4));
+	OK(cuMemsetD32Async(sums, 0, 1024, streams[0]));
+	for (unsigned n = 0; n < 100; n++)
+		launch(add, sums, 1024, 1, streams[0]);
+	OK(cuModuleLoadData(&loaded, heap));
+	OK(cuModuleGetFunction(&f, loaded, "heap"));
+	for (unsigned n = 0; n < 100; n++)
+		launch(add, sums, 1024, 1, streams[0]);
+	OK(cuLaunchKernel(f, 1, 1, 1, HEAP_THREADS, 1, 1, 0, streams[0], args,
+			  NULL));
+	OK(cuStreamSynchronize(streams[0]));
+	OK(cuMemcpyDtoH(&got, sums + 4 * 1023, sizeof(got)));
+	if (got != 200)
+		wrong("kernels around the load");
+	OK(cuMemcpyDtoH(host, out, HEAP_THREADS * 4));
+	for (unsigned i = 0; i < HEAP_THREADS; i++)
+		if (host[i] != i + 7)
+			wrong(host[i] ? "heap memory" : "no heap memory");
+	OK(cuMemFree(out));
+}
+
+static void
+do_nested(void)
+{
+	CUmodule loaded;
+
+	OK(cuModuleLoadData(&loaded, nested));
+}
+
 static void
 do_deadly(void)
 {
@@ -738,6 +807,10 @@ run(const char *command)
 		do_crash_in_link();
 	else if (!strcmp(command, "crashuse"))
 		do_crash_in_use();
+	else if (!strncmp(command, "heap", 4))
+		do_heap(n);
+	else if (!strncmp(command, "nested", 6))
+		do_nested();
 	else if (!strncmp(command, "import ", 7))
 		do_import(command + 7);
 	else if (!strncmp(command, "exported", 8))

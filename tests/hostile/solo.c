@@ -255,6 +255,167 @@ two_faults_are_enough(unsigned rounds)
 	expect_log("quarantine: this program has faulted twice");
 }
 
+static void
+the_device_heap_is_a_reason_to_move(unsigned rounds)
+{
+	long shared, own;
+
+	(void)rounds;
+	make(0, 3);
+	shared = worker_of(&puppets[0]);
+	/* One neighbour's kernel goes on all the while. */
+	expect(&puppets[1], "hold", "ok");
+	expect(&puppets[0], "heap 1000", "ok");
+	expect_solo(&puppets[0], "its kernels use the device heap");
+	own = worker_of(&puppets[0]);
+	if (own == shared)
+		complain("it has the worker of the others");
+	expect(&puppets[0], "check", "ok");
+	expect(&puppets[0], "heap 1000", "ok");
+	if (worker_of(&puppets[0]) != own || count_workers() != 2)
+		complain("it has moved again");
+	expect(&puppets[1], "free", "ok");
+	expect(&puppets[1], "wait", "ok");
+	for (int i = 1; i < 3; i++) {
+		expect(&puppets[i], "check", "ok");
+		expect_solo(&puppets[i], "");
+		if (worker_of(&puppets[i]) != shared)
+			complain("a neighbour has another worker");
+	}
+	/* Neither has anything of the other's any more. */
+	expect(&puppets[1], "wild", "700");
+	expect(&puppets[0], "check", "ok");
+	if (worker_of(&puppets[0]) != own)
+		complain("it has moved with the others");
+	expect(&puppets[2], "check", "ok");
+	for (int i = 0; i < 3; i += 2)
+		expect_quiet(&puppets[i]);
+	end(&puppets[0]);
+	await_gone(own);
+	await_workers(1);
+}
+
+/* Of the broker, but for code that it keeps. */
+static long
+count_descriptors(void)
+{
+	const char *text = status();
+
+	return number(text, "", "broker_descriptors") -
+	       number(text, "", "store_images");
+}
+
+/* An old worker lets go at a quiet moment. */
+static void
+await_descriptors(long most)
+{
+	double begin = now_ms();
+
+	while (count_descriptors() > most && now_ms() - begin < 20000)
+		nap(20);
+	if (count_descriptors() > most)
+		complain("%ld descriptors, then %ld", most,
+			 count_descriptors());
+}
+
+/* Many at once, and one after the other. */
+static void
+moves_leave_nothing(unsigned rounds)
+{
+	long descriptors, mappings, now;
+
+	make(0, 1);
+	descriptors = count_descriptors();
+	mappings = number(status(), "\"workers\"", "mappings");
+	for (unsigned n = 0; n < rounds && !row_failed; n++) {
+		make(1, 5);
+		for (int i = 1; i < 5; i++)
+			tell(&puppets[i], "heap 64");
+		for (int i = 1; i < 5; i++)
+			if (!says(hear(&puppets[i]), "ok"))
+				complain("puppet %d: %s", i, puppets[i].said);
+		for (int i = 1; i < 5; i++) {
+			expect(&puppets[i], "check", "ok");
+			expect_solo(&puppets[i], "its kernels use");
+			expect_quiet(&puppets[i]);
+			end(&puppets[i]);
+		}
+		await_workers(1);
+	}
+	expect(&puppets[0], "check", "ok");
+	await_descriptors(descriptors);
+	/* What the driver keeps of neighbours' memory is no more than some. */
+	now = number(status(), "\"workers\"", "mappings");
+	if (now > mappings + 40)
+		complain("%ld mappings, then %ld", mappings, now);
+}
+
+/* Old worker, new worker or client, at any moment of the move. */
+static void
+killed_while_it_moves(unsigned rounds)
+{
+	unsigned lost = 0;
+
+	for (unsigned n = 0; n < rounds && !row_failed; n++) {
+		long pid;
+
+		/* Three workers that end in a minute are too many for one. */
+		fresh();
+		make(0, 2);
+		pid = worker_of(&puppets[0]);
+		tell(&puppets[1], "heap 64");
+		nap((double)(random() % 60));
+		if (n % 3 == 0)
+			kill((pid_t)pid, SIGKILL);
+		else if (n % 3 == 1)
+			end(&puppets[1]);
+		else if (worker_of(&puppets[1]) > 0)
+			kill((pid_t)worker_of(&puppets[1]), SIGKILL);
+		if (n % 3 != 1 && !says(hear(&puppets[1]), "ok")) {
+			lost++;
+			if (!says(puppets[1].said, "719"))
+				complain("in a move: %s", puppets[1].said);
+		} else if (n % 3 == 0) {
+			expect(&puppets[1], "check", "ok");
+		}
+		expect(&puppets[0], "check", "ok");
+		expect_quiet(&puppets[0]);
+		end(&puppets[1]);
+		await_workers(1);
+		quit();
+	}
+	printf("        of %u moves that lost a worker %u lost kernels\n",
+	       rounds * 2 / 3, lost);
+}
+
+static void
+what_cannot_move_stays_and_is_said(unsigned rounds)
+{
+	static const char *const commands[] = { "state", "address", "array" };
+	static const char *const reasons[] = {
+		"has variables", "the address of a variable", "has arrays",
+	};
+
+	(void)rounds;
+	make(0, 4);
+	for (int i = 0; i < 3; i++) {
+		expect(&puppets[i], commands[i], "ok");
+		/* An allocation of a kernel can fail natively, too. */
+		expect(&puppets[i], "heap 64", "ok");
+		expect_quiet(&puppets[i]);
+		expect(&puppets[i], "nested", "801");
+		expect_error(&puppets[i], reasons[i]);
+		expect_error(&puppets[i], "mpsrun --solo");
+		expect_solo(&puppets[i], "");
+		expect(&puppets[i], "check", "ok");
+	}
+	await_workers(1);
+	/* What used the heap has a reason less to be moved. */
+	expect(&puppets[3], "wild", "700");
+	for (int i = 0; i < 3; i++)
+		expect(&puppets[i], "wait", "719");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -272,5 +433,12 @@ main(int argc, char **argv)
 	row("memory is shared across workers", memory_is_shared_across_workers,
 	    1);
 	row("two faults are enough", two_faults_are_enough, 1);
+	row("the device heap is a reason to move",
+	    the_device_heap_is_a_reason_to_move, 1);
+	row("moves leave nothing", moves_leave_nothing, 2);
+	row("worker or client may be killed while it moves",
+	    killed_while_it_moves, 12);
+	row("what cannot move stays, and is said",
+	    what_cannot_move_stays_and_is_said, 1);
 	return end_rows();
 }

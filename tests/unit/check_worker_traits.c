@@ -120,6 +120,25 @@ START_TEST(text_says_that_it_prints_or_is_managed)
 }
 END_TEST
 
+START_TEST(text_says_that_it_uses_the_heap_or_launches)
+{
+	struct wkr_traits t = of_text(HEAD
+		".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+		".entry f() { call.uni (r), malloc, (n); }");
+
+	ck_assert(t.heap);
+	ck_assert(!t.launches);
+	ck_assert(t.shares);
+	ck_assert(of_text(HEAD ".extern .func free (.param .b64 p);").heap);
+	ck_assert(!of_text(HEAD ".func my_malloc() { ret; }").heap);
+	t = of_text(HEAD ".extern .func (.param .b32 r) "
+		    "__cudaCDP2LaunchDeviceV2(.param .b64 p, .param .b64 s);");
+	ck_assert(t.launches);
+	ck_assert(!t.heap);
+	ck_assert(of_text(HEAD "call (r), cudaLaunchDevice, (a);").launches);
+}
+END_TEST
+
 START_TEST(more_variables_than_are_looked_up_are_not_shared)
 {
 	static char text[64 * 1024];
@@ -282,6 +301,27 @@ START_TEST(machine_code_says_that_it_prints_or_is_managed)
 }
 END_TEST
 
+START_TEST(machine_code_says_that_it_uses_the_heap_or_launches)
+{
+	static const char *const names[] = {
+		"malloc", "free", "__cuda_syscall_cnpv2LaunchDeviceV2",
+		"__cudaCDP2LaunchDeviceV2", "cudaLaunchDeviceV2",
+	};
+
+	for (int i = 0; i < 5; i++) {
+		struct cubin c = make_cubin(".text.f", names[i], 0);
+
+		c.sym[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+		/* A function of its own of that name. */
+		ck_assert(!of_cubin(&c).heap);
+		ck_assert(!of_cubin(&c).launches);
+		c.sym[1].st_shndx = SHN_UNDEF;
+		ck_assert_int_eq(of_cubin(&c).heap, i < 2);
+		ck_assert_int_eq(of_cubin(&c).launches, i >= 2);
+	}
+}
+END_TEST
+
 START_TEST(every_byte_of_machine_code_may_be_wrong)
 {
 	struct cubin whole = make_cubin(".nv.global", "count", 128);
@@ -441,6 +481,7 @@ SUITE("worker_traits", code_without_variables_is_shared,
       code_for_no_architecture_is_told,
       what_others_define_or_bind_is_not_shared,
       text_says_that_it_prints_or_is_managed,
+      text_says_that_it_uses_the_heap_or_launches,
       more_variables_than_are_looked_up_are_not_shared,
       text_that_ends_anywhere_is_read_to_its_end,
       symbols_of_machine_code_tell, bytes_without_a_name_are_not_shared,
@@ -448,6 +489,7 @@ SUITE("worker_traits", code_without_variables_is_shared,
       undefined_objects_and_references_are_not_shared,
       shared_memory_of_the_system_is_no_variable,
       machine_code_says_that_it_prints_or_is_managed,
+      machine_code_says_that_it_uses_the_heap_or_launches,
       every_byte_of_machine_code_may_be_wrong,
       a_fatbin_is_as_its_usable_code_is, compressed_code_is_looked_into,
       code_that_cannot_be_looked_into_prints_and_is_not_shared,

@@ -115,6 +115,11 @@ CUresult shim_segment_send(struct shim_chan *chan,
 struct shim_item *shim_exec_item(struct shim_exec *exec, CUgraphNode node,
 				 int type);
 
+/* graph_update.c. Build anew, with another copy in that node of exec->source;
+ * exec->lock is held. */
+CUresult shim_exec_recopy(struct shim_exec *exec, const struct shim_node *node,
+			  const CUDA_MEMCPY3D *copy);
+
 /* graph_launch.c */
 /* With one more reference; NULL: no executable graph. */
 struct shim_exec *shim_exec_get(CUgraphExec handle);

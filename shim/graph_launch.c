@@ -381,8 +381,8 @@ run_steps(void *arg)
 static bool
 is_step(const struct shim_item *item, uint32_t depth)
 {
-	return item->depth == depth && (item->kind == ITEM_HOST ||
-					item->kind == ITEM_HOST_COPY);
+	return item->depth == depth && !item->disabled &&
+	       (item->kind == ITEM_HOST || item->kind == ITEM_HOST_COPY);
 }
 
 static void

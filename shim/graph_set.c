@@ -79,9 +79,10 @@ set_copy(struct shim_exec *exec, struct shim_item *item,
 	unsigned int flags;
 	CUresult r = shim_copy_linear(&work->copy, &copy, &flags);
 
-	/* To or from memory that this process copies is another shape. */
+	/* To or from memory that this process copies is another shape; the
+	 * item is gone then. */
 	if (r == CUDA_SUCCESS && (flags != 0 || item->kind != ITEM_NODE))
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return shim_exec_recopy(exec, item->node, &work->copy);
 	if (r == CUDA_SUCCESS)
 		r = call_mpsGraphSetCopy(exec->chan, segment_of(exec, item),
 					 item->index, &copy, sizeof(copy));
@@ -134,7 +135,10 @@ set(CUgraphExec handle, CUgraphNode node, CUresult r, struct shim_work *work)
 		item = shim_exec_item(exec, node, work->type);
 		r = item == NULL ? CUDA_ERROR_INVALID_VALUE :
 				   set_item(exec, item, work);
-		if (r == CUDA_SUCCESS)
+		if (r == CUDA_SUCCESS &&
+		    work->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+			item = shim_exec_item(exec, node, work->type);
+		if (r == CUDA_SUCCESS && item != NULL)
 			store(item, work);
 		pthread_mutex_unlock(&exec->lock);
 		shim_exec_put(exec);
@@ -241,7 +245,6 @@ shim_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 
 /* ---- on and off ---- */
 
-/* Only what is one item of the worker's can be switched off. */
 static CUresult
 find_switch(struct shim_exec *exec, CUgraphNode node, struct shim_item **out)
 {
@@ -251,13 +254,33 @@ find_switch(struct shim_exec *exec, CUgraphNode node, struct shim_item **out)
 	switch ((*out)->node->work.type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return (*out)->kind == ITEM_NODE ? CUDA_SUCCESS :
-						   CUDA_ERROR_NOT_SUPPORTED;
+		return CUDA_SUCCESS;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+}
+
+/* A copy from or to memory of the program is one of the worker's and one of
+ * this process. */
+static CUresult
+switch_items(struct shim_exec *exec, const struct shim_node *node, bool on)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < exec->flat.count && r == CUDA_SUCCESS; i++) {
+		struct shim_item *item = &exec->flat.items[i];
+
+		if (item->node != node)
+			continue;
+		if (item->kind != ITEM_HOST_COPY)
+			r = call_mpsGraphEnable(exec->chan,
+						segment_of(exec, item),
+						item->index, on);
+		if (r == CUDA_SUCCESS)
+			item->disabled = !on;
+	}
+	return r;
 }
 
 CUresult
@@ -273,10 +296,7 @@ shim_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
 	pthread_mutex_lock(&exec->lock);
 	r = find_switch(exec, hNode, &item);
 	if (r == CUDA_SUCCESS)
-		r = call_mpsGraphEnable(exec->chan, segment_of(exec, item),
-					item->index, isEnabled != 0);
-	if (r == CUDA_SUCCESS)
-		item->disabled = !isEnabled;
+		r = switch_items(exec, item->node, isEnabled != 0);
 	pthread_mutex_unlock(&exec->lock);
 	shim_exec_put(exec);
 	return r;

@@ -33,6 +33,23 @@ pass_names(struct shim_graph *to, const struct shim_graph *from)
 	}
 }
 
+/* A node is as many items as its copy wants; most are where they were. */
+static void
+keep_disabled(struct shim_flat *to, const struct shim_flat *from)
+{
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < to->count; i++) {
+		uint64_t origin = to->items[i].node->origin;
+
+		for (uint32_t n = 0; n < from->count &&
+		     from->items[k].node->origin != origin; n++)
+			k = (k + 1) % from->count;
+		if (from->count > 0 && from->items[k].node->origin == origin)
+			to->items[i].disabled = from->items[k].disabled;
+	}
+}
+
 /* Where there can be only one, the old one goes first. */
 static void
 make_room(struct shim_exec *exec)
@@ -54,9 +71,7 @@ rebuild(struct shim_exec *exec, struct shim_graph *source)
 
 	r = shim_flat_make(source, exec->object.ctx, &flat);
 	if (r == CUDA_SUCCESS) {
-		for (uint32_t i = 0; flat.count == old_flat.count &&
-		     i < flat.count; i++)
-			flat.items[i].disabled = old_flat.items[i].disabled;
+		keep_disabled(&flat, &old_flat);
 		make_room(exec);
 		r = shim_segments_make(exec->chan, &flat, exec->home,
 				       exec->flags, &segments);
@@ -214,6 +229,24 @@ replace_child(struct shim_exec *exec, const struct shim_node *node,
 	}
 	pthread_mutex_unlock(&shim_graph_lock);
 	return r;
+}
+
+CUresult
+shim_exec_recopy(struct shim_exec *exec, const struct shim_node *node,
+		 const CUDA_MEMCPY3D *copy)
+{
+	struct shim_graph *source;
+
+	pthread_mutex_lock(&shim_graph_lock);
+	source = shim_graph_clone_locked(exec->source, exec->object.ctx,
+					 false);
+	if (source != NULL) {
+		pass_names(source, exec->source);
+		twin_of(node, exec->source, source)->work.copy = *copy;
+	}
+	pthread_mutex_unlock(&shim_graph_lock);
+	return source == NULL ? CUDA_ERROR_OUT_OF_MEMORY :
+				rebuild(exec, source);
 }
 
 CUresult

@@ -325,6 +325,64 @@ restrictions(void)
 	OK(cuGraphDestroy(again));
 }
 
+/* Copies from and to memory that is the program's own. */
+static void
+pageable(void)
+{
+	static uint32_t in[2] = { 21, 22 }, out[2];
+	CUDA_MEMCPY3D p = copy(VALUE, OTHER), q = copy(OTHER, VALUE);
+	CUgraphNode first, middle, last;
+	unsigned enabled = 0;
+	struct kernel m;
+	CUgraph graph;
+	CUgraphExec exec;
+
+	printf("     copies from and to the program's memory\n");
+	clear();
+	p.srcMemoryType = q.dstMemoryType = CU_MEMORYTYPE_HOST;
+	p.srcHost = &in[0];
+	q.dstHost = &out[0];
+	OK(cuGraphCreate(&graph, 0));
+	OK(cuGraphAddMemcpyNode(&first, graph, NULL, 0, &p, context));
+	OK(cuGraphAddKernelNode(&middle, graph, &first, 1,
+				kernel(&m, 2, 0)));
+	OK(cuGraphAddMemcpyNode(&last, graph, &middle, 1, &q, context));
+	OK(cuGraphInstantiate(&exec, graph, 0));
+	run(exec);
+	fact_is(42, out[0], "as made");
+	p.srcHost = &in[1];
+	fact_is(CUDA_SUCCESS, cuGraphExecMemcpyNodeSetParams(exec, first, &p,
+		context), "from elsewhere");
+	run(exec);
+	fact_is(44, out[0], "it comes from there");
+	q.dstHost = &out[1];
+	fact_is(CUDA_SUCCESS, cuGraphExecMemcpyNodeSetParams(exec, last, &q,
+		context), "to elsewhere");
+	in[1] = 5;
+	run(exec);
+	fact_is(44, out[0], "not to the old place");
+	fact_is(10, out[1], "but to the new one");
+	fact_is(CUDA_SUCCESS, cuGraphNodeSetEnabled(exec, first, 0),
+		"switched off");
+	fact_is(CUDA_SUCCESS, cuGraphNodeGetEnabled(exec, first, &enabled),
+		"it is told");
+	fact_is(0, enabled, "so");
+	run(exec);
+	fact_is(20, out[1], "nothing comes in");
+	fact_is(CUDA_SUCCESS, cuGraphNodeSetEnabled(exec, last, 0),
+		"the other as well");
+	fact_is(CUDA_SUCCESS, cuGraphNodeSetEnabled(exec, first, 1),
+		"and the first one on");
+	run(exec);
+	fact_is(20, out[1], "nothing goes out");
+	fact_is(CUDA_SUCCESS, cuGraphNodeSetEnabled(exec, last, 1),
+		"all are on");
+	run(exec);
+	fact_is(10, out[1], "as before");
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+}
+
 int
 main(void)
 {
@@ -342,6 +400,7 @@ main(void)
 	nested(CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE, "a child's child, cloned");
 	nested(CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE, "a child's child, moved");
 	restrictions();
+	pageable();
 	OK(cuCtxSynchronize());
 	return facts_end();
 }

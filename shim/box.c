@@ -350,7 +350,7 @@ address_of(CUmemorytype type, const void *host, CUdeviceptr device)
 }
 
 static CUresult
-copy3d(const CUDA_MEMCPY3D *m, CUstream handle, bool sync)
+box_job(const CUDA_MEMCPY3D *m, struct job *out)
 {
 	struct side src = {
 		.type = m->srcMemoryType, .array = m->srcArray,
@@ -368,23 +368,45 @@ copy3d(const CUDA_MEMCPY3D *m, CUstream handle, bool sync)
 		.x = m->dstXInBytes, .y = m->dstY, .z = m->dstZ,
 		.lod = m->dstLOD,
 	};
-	struct job job = {
+	CUresult r;
+
+	*out = (struct job){
 		.ctx = shim_current, .box = {
 			.width = m->WidthInBytes, .height = m->Height,
 			.depth = m->Depth,
 		},
 	};
+	r = set_end(&out->box, &src, &out->box.src, &out->from);
+	return r != CUDA_SUCCESS ? r :
+	       set_end(&out->box, &dst, &out->box.dst, &out->to);
+}
+
+CUresult
+shim_copy_box(const CUDA_MEMCPY3D *m, struct box *out,
+	      enum shim_place *out_to, enum shim_place *out_from)
+{
+	struct job job;
+	CUresult r = box_job(m, &job);
+
+	*out = job.box;
+	*out_to = job.to;
+	*out_from = job.from;
+	return r;
+}
+
+static CUresult
+copy3d(const CUDA_MEMCPY3D *m, CUstream handle, bool sync)
+{
 	struct shim_stream *stream;
+	struct job job;
 	CUresult r = find_stream(handle, sync, &stream);
 
 	if (r != CUDA_SUCCESS || !m->WidthInBytes || !m->Height || !m->Depth)
 		return r;
-	job.stream = stream->object.handle;
-	r = set_end(&job.box, &src, &job.box.src, &job.from);
-	if (r == CUDA_SUCCESS)
-		r = set_end(&job.box, &dst, &job.box.dst, &job.to);
+	r = box_job(m, &job);
 	if (r != CUDA_SUCCESS)
 		return r;
+	job.stream = stream->object.handle;
 	return shim_stream_is_capturing(stream) ? capture(stream, m) :
 						  do_box(&job, sync);
 }

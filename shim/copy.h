@@ -32,6 +32,11 @@ shim_is_staged(enum shim_place place)
  * becomes the one that the worker knows it by, which is as good here. */
 CUresult shim_copy_place(const struct shim_context *ctx, uint64_t *address,
 			 uint64_t size, enum shim_place *out_place);
+struct box;
+/* box.c. A copy with an array at an end, checked: as the worker takes it, but
+ * for pageable memory, of which the places tell. */
+CUresult shim_copy_box(const CUDA_MEMCPY3D *m, struct box *out,
+		       enum shim_place *out_to, enum shim_place *out_from);
 /* Has the program asked for CU_POINTER_ATTRIBUTE_SYNC_MEMOPS there? */
 bool shim_copy_is_synchronous(uint64_t address);
 /* A copy in a context's own stream that is over when the call returns. */

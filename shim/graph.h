@@ -182,6 +182,12 @@ CUresult shim_work_clone_locked(const struct shim_work *work,
 /* The linear form of a copy. Which ends are the program's own memory, that
  * the worker does not reach, is told by the flags. */
 enum { GRAPH_SRC_PAGEABLE = 1, GRAPH_DST_PAGEABLE = 2 };
+static inline bool
+shim_copy_has_array(const CUDA_MEMCPY3D *p)
+{
+	return p->srcMemoryType == CU_MEMORYTYPE_ARRAY ||
+	       p->dstMemoryType == CU_MEMORYTYPE_ARRAY;
+}
 CUresult shim_copy_linear(const CUDA_MEMCPY3D *p, struct graph_copy *out,
 			  unsigned int *out_flags);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/box.h"
 #include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/graph_branch.h"
@@ -20,6 +21,9 @@ send_node(struct shim_chan *chan, uint64_t graph, const struct shim_item *item)
 
 	if (item->kind == ITEM_EMPTY)
 		return call_mpsGraphEmpty(chan, graph);
+	if (item->box != NULL)
+		return call_mpsGraphBox(chan, graph, item->box,
+					sizeof(*item->box));
 	if (item->kind == ITEM_COPY)
 		return call_mpsGraphCopy(chan, graph, &item->copy,
 					 sizeof(item->copy));

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/box.h"
+#include "shim/copy.h"
 #include "shim/ctx.h"
 #include "shim/mem.h"
 
@@ -127,14 +129,85 @@ split_copy(struct flattening *f, struct shim_node *node,
 	return CUDA_SUCCESS;
 }
 
+/* The memory of a box in one piece. */
+static void
+pack_end(const struct box *box, struct box_end *end, uint64_t base)
+{
+	end->where = base;
+	end->pitch = box->width;
+	end->rows = box->height;
+	end->x = end->y = end->z = 0;
+}
+
+static uint64_t
+first_byte(const struct box_end *end)
+{
+	return end->where + (end->z * end->rows + end->y) * end->pitch +
+	       end->x;
+}
+
+/* A box whose array the worker reaches and whose memory it does not. */
+static CUresult
+split_box(struct flattening *f, struct shim_node *node, struct box *box,
+	  bool from_here, uint32_t *first, uint32_t *last)
+{
+	struct box_end *end = from_here ? &box->src : &box->dst;
+	struct graph_copy whole = {
+		.dst = first_byte(end), .dst_pitch = end->pitch,
+		.dst_height = end->rows, .src = first_byte(end),
+		.src_pitch = end->pitch, .src_height = end->rows,
+		.width = box->width, .height = box->height,
+		.depth = box->depth,
+	};
+	CUresult r = split_copy(f, node, &whole, from_here, first, last);
+	uint32_t far = from_here ? *last : *first;
+
+	if (r != CUDA_SUCCESS) {
+		free(box);
+		return r;
+	}
+	pack_end(box, end, (uintptr_t)f->flat->items[from_here ? *first :
+						     *last].bounce);
+	f->flat->items[far].box = box;
+	return CUDA_SUCCESS;
+}
+
+static CUresult
+flatten_box(struct flattening *f, struct shim_node *node, uint32_t *first,
+	    uint32_t *last)
+{
+	enum shim_place to, from;
+	struct box *box = malloc(sizeof(*box));
+	CUresult r;
+
+	if (box == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = shim_copy_box(&node->work.copy, box, &to, &from);
+	if (r == CUDA_SUCCESS && (shim_is_staged(to) || shim_is_staged(from)))
+		return split_box(f, node, box, shim_is_staged(from), first,
+				 last);
+	if (r == CUDA_SUCCESS)
+		r = add_item(f, ITEM_NODE, node, first);
+	if (r != CUDA_SUCCESS) {
+		free(box);
+		return r;
+	}
+	f->flat->items[*first].box = box;
+	*last = *first;
+	return CUDA_SUCCESS;
+}
+
 static CUresult
 flatten_copy(struct flattening *f, struct shim_node *node, uint32_t *first,
 	     uint32_t *last)
 {
 	struct graph_copy whole;
 	unsigned int flags;
-	CUresult r = shim_copy_linear(&node->work.copy, &whole, &flags);
+	CUresult r;
 
+	if (shim_copy_has_array(&node->work.copy))
+		return flatten_box(f, node, first, last);
+	r = shim_copy_linear(&node->work.copy, &whole, &flags);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (flags == GRAPH_SRC_PAGEABLE || flags == GRAPH_DST_PAGEABLE)
@@ -472,6 +545,7 @@ shim_flat_free(struct shim_flat *flat)
 	for (uint32_t i = 0; i < flat->count; i++) {
 		if (flat->items[i].bounce != NULL)
 			shim_host_free(flat->items[i].bounce);
+		free(flat->items[i].box);
 	}
 	free(flat->items);
 	free(flat->edges);

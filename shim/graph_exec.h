@@ -27,10 +27,13 @@ enum shim_item_kind {
 	ITEM_HOST_COPY, /* the other half: `copy`, by memcpy here */
 };
 
+struct box;
+
 struct shim_item {
 	enum shim_item_kind kind;
 	struct shim_node *node;      /* of exec->source */
 	struct graph_copy copy;      /* ITEM_NODE of a copy: its linear form */
+	struct box *box;             /* or, owned, its form with arrays */
 	void *bounce;                /* pinned memory that a HOST_COPY owns */
 	uint32_t depth;              /* host steps before it */
 	uint32_t index;              /* in its segment */

@@ -77,10 +77,13 @@ set_copy(struct shim_exec *exec, struct shim_item *item,
 {
 	struct graph_copy copy;
 	unsigned int flags;
-	CUresult r = shim_copy_linear(&work->copy, &copy, &flags);
+	CUresult r;
 
-	/* To or from memory that this process copies is another shape; the
-	 * item is gone then. */
+	/* To or from arrays, or memory that this process copies, is another
+	 * shape; the item is gone then. */
+	if (item->box != NULL || shim_copy_has_array(&work->copy))
+		return shim_exec_recopy(exec, item->node, &work->copy);
+	r = shim_copy_linear(&work->copy, &copy, &flags);
 	if (r == CUDA_SUCCESS && (flags != 0 || item->kind != ITEM_NODE))
 		return shim_exec_recopy(exec, item->node, &work->copy);
 	if (r == CUDA_SUCCESS)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/box.h"
+#include "shim/copy.h"
 #include "shim/ctx.h"
 #include "shim/event.h"
 #include "shim/function.h"
@@ -184,13 +186,18 @@ shim_copy_linear(const CUDA_MEMCPY3D *p, struct graph_copy *out,
 CUresult
 shim_work_copy(const CUDA_MEMCPY3D *p, struct shim_work *out)
 {
+	enum shim_place to, from;
 	struct graph_copy linear;
 	unsigned int flags;
+	struct box box;
 	CUresult r;
 
 	if (p == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = shim_copy_linear(p, &linear, &flags);
+	if (p->WidthInBytes == 0 || p->Height == 0 || p->Depth == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = shim_copy_has_array(p) ? shim_copy_box(p, &box, &to, &from) :
+				     shim_copy_linear(p, &linear, &flags);
 	if (r != CUDA_SUCCESS)
 		return r;
 	memset(out, 0, sizeof(*out));

@@ -75,7 +75,8 @@ is_local(uint32_t fn)
 	return fn == API_mpsEventSync ||
 	       (fn >= API_mpsGraphBegin && fn <= API_mpsGraphEdges) ||
 	       fn == API_mpsGraphCondition || fn == API_mpsGraphAdopt ||
-	       fn == API_mpsGraphBranch || fn == API_mpsGraphInto;
+	       fn == API_mpsGraphBranch || fn == API_mpsGraphInto ||
+	       fn == API_mpsGraphBox;
 }
 
 /* Questions about what has not happened yet have an answer. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/box.h"
-#include "server/worker/call.h"
+#include "server/worker/graph.h"
 #include "server/worker/texture.h"
 
 /* How the driver is told of one end. */
@@ -29,11 +29,10 @@ set_pitch(struct end *out, const struct box *box, const struct box_end *end)
 
 /* False: not the client's, or no box. Arrays are looked up later. */
 static bool
-check_end(struct wkr_client *client, const struct box *box,
-	  const struct box_end *end, struct end *out)
+check_end_locked(struct wkr_client *client, const struct box *box,
+		 const struct box_end *end, struct end *out)
 {
 	uint64_t first, size, from;
-	bool yes;
 
 	memset(out, 0, sizeof(*out));
 	if (end->kind == BOX_ARRAY) {
@@ -54,10 +53,16 @@ check_end(struct wkr_client *client, const struct box *box,
 		return false;
 	out->type = CU_MEMORYTYPE_UNIFIED;
 	out->device = end->where;
-	pthread_mutex_lock(&client->lock);
-	yes = wkr_ranges_cover(&client->ranges, from, size);
-	pthread_mutex_unlock(&client->lock);
-	return yes;
+	return wkr_ranges_cover(&client->ranges, from, size);
+}
+
+static bool
+check_ends_locked(struct wkr_client *client, const struct box *box,
+		  struct end *dst, struct end *src)
+{
+	return box->width && box->height && box->depth &&
+	       check_end_locked(client, box, &box->dst, dst) &&
+	       check_end_locked(client, box, &box->src, src);
 }
 
 static bool
@@ -113,15 +118,17 @@ copy(struct wkr_call *call, const void *bytes, size_t size, uint64_t stream,
 	struct end dst, src;
 	CUDA_MEMCPY3D m;
 	struct box box;
+	bool good;
 
 	if (!s)
 		return r;
 	if (!bytes || size != sizeof(box))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&box, bytes, sizeof(box));
-	if (!box.width || !box.height || !box.depth ||
-	    !check_end(client, &box, &box.dst, &dst) ||
-	    !check_end(client, &box, &box.src, &src))
+	pthread_mutex_lock(&client->lock);
+	good = check_ends_locked(client, &box, &dst, &src);
+	pthread_mutex_unlock(&client->lock);
+	if (!good)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = wkr_stream_begin(call, s);
 	if (r != CUDA_SUCCESS)
@@ -140,6 +147,45 @@ copy(struct wkr_call *call, const void *bytes, size_t size, uint64_t stream,
 		wkr_stream_end(call, s, false);
 	*out_stream = s;
 	return r;
+}
+
+static void
+need(struct wkr_needs *needs, int k, const struct box *box,
+     const struct box_end *end, const struct end *of)
+{
+	uint64_t first = 0;
+
+	if (end->kind == BOX_ARRAY) {
+		needs->array[k] = end->where;
+		needs->native[k] = of->array;
+		return;
+	}
+	needs->size[k] = box_extent(box, end, &first);
+	needs->base[k] = end->where + first;
+}
+
+CUresult
+wkr_node_box(struct wkr_call *call, const void *bytes, size_t size,
+	     CUDA_MEMCPY3D *out, struct wkr_needs *needs)
+{
+	struct wkr_client *client = call->client;
+	struct end dst, src;
+	struct box box;
+
+	if (!bytes || size != sizeof(box))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&box, bytes, sizeof(box));
+	/* Staging memory is used again while the graph lives. */
+	if (box.dst.kind == BOX_STAGING || box.src.kind == BOX_STAGING ||
+	    !check_ends_locked(client, &box, &dst, &src))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!find_array(client, &box.dst, &dst) ||
+	    !find_array(client, &box.src, &src))
+		return CUDA_ERROR_INVALID_HANDLE;
+	need(needs, 0, &box, &box.src, &src);
+	need(needs, 1, &box, &box.dst, &dst);
+	describe(out, &box, &dst, &src);
+	return CUDA_SUCCESS;
 }
 
 CUresult

@@ -127,6 +127,7 @@ wkr_graph_end_node(struct wkr_graph *g, struct wkr_node *node, CUresult r)
 {
 	g->count++;
 	g->names_memory |= node->needs.size[0] || node->needs.size[1];
+	g->names_arrays |= node->needs.array[0] || node->needs.array[1];
 	if (r != CUDA_SUCCESS && g->error == CUDA_SUCCESS)
 		g->error = r;
 	wkr_graph_give(g, WKR_GRAPH_BUILDING);
@@ -216,6 +217,28 @@ wkr_mpsGraphCopy(struct wkr_call *call, uint64_t graph, const void *copy,
 		r = wkr_ok(wkr.drv.cuGraphAddMemcpyNode(
 			&node->native, wkr_graph_target(g), NULL, 0, &p, wkr.context));
 	return wkr_graph_end_node(g, node, r);
+}
+
+CUresult
+wkr_mpsGraphBox(struct wkr_call *call, uint64_t graph, const void *box,
+		size_t box_size)
+{
+	struct wkr_node *node;
+	struct wkr_graph *g = wkr_graph_begin_node(call, graph, &node);
+	CUDA_MEMCPY3D p;
+	CUresult r;
+
+	if (!g)
+		return CUDA_ERROR_INVALID_HANDLE;
+	/* Under the lock the reaper cannot end an array. */
+	pthread_mutex_lock(&call->client->lock);
+	r = wkr_node_box(call, box, box_size, &p, &node->needs);
+	if (r == CUDA_SUCCESS)
+		r = wkr.drv.cuGraphAddMemcpyNode(&node->native,
+						 wkr_graph_target(g), NULL, 0,
+						 &p, wkr.context);
+	pthread_mutex_unlock(&call->client->lock);
+	return wkr_graph_end_node(g, node, wkr_ok(r));
 }
 
 CUresult

@@ -24,6 +24,8 @@ struct wkr_needs {
 	struct wkr_module *module; /* a reference, or NULL */
 	struct wkr_record *record; /* a reference, or NULL */
 	uint64_t base[2], size[2]; /* memory that it names; size 0: none */
+	uint64_t array[2];	   /* handles, or 0 */
+	CUarray native[2];	   /* that they stood for */
 };
 
 struct wkr_node {
@@ -62,7 +64,7 @@ struct wkr_graph {
 	bool leaving; /* counted in home->ending */
 	bool printing;
 	struct wkr_printer printer;
-	bool names_memory;
+	bool names_memory, names_arrays;
 	uint64_t checked; /* client->ranges.changes when all was covered */
 	uint64_t behind;  /* backlog.c */
 };
@@ -85,6 +87,9 @@ CUresult wkr_node_kernel(struct wkr_call *call, const void *head,
 			 struct wkr_needs *needs, bool *out_printing);
 CUresult wkr_node_copy(struct wkr_call *call, const void *copy, size_t size,
 		       CUDA_MEMCPY3D *out, struct wkr_needs *needs);
+/* The same with arrays; box.c. */
+CUresult wkr_node_box(struct wkr_call *call, const void *box, size_t size,
+		      CUDA_MEMCPY3D *out, struct wkr_needs *needs);
 CUresult wkr_node_fill(struct wkr_call *call, uint64_t dst, uint64_t pitch,
 		       uint32_t element, uint32_t value, uint64_t width,
 		       uint64_t height, CUDA_MEMSET_NODE_PARAMS *out,

@@ -7,6 +7,7 @@
 #include "server/worker/graph.h"
 #include "server/worker/module.h"
 #include "server/worker/overlap.h"
+#include "server/worker/texture.h"
 #include "server/worker/risk.h"
 
 #define INSTANTIATE_FLAGS \
@@ -114,6 +115,42 @@ owns_all(struct wkr_graph *g)
 	return yes;
 }
 
+/* The same of arrays, which the reaper ends under that lock. */
+static bool
+has_arrays_locked(struct wkr_graph *g)
+{
+	bool yes = true;
+
+	for (uint32_t i = 0; i < g->count && yes; i++) {
+		const struct wkr_needs *n = &g->nodes[i].needs;
+
+		for (int k = 0; k < 2 && yes; k++) {
+			const struct wkr_array *array;
+
+			if (!n->array[k])
+				continue;
+			array = handle_get(g->client->table, HANDLE_ARRAY,
+					   n->array[k]);
+			yes = array && array->native == n->native[k];
+		}
+	}
+	return yes;
+}
+
+static CUresult
+launch(struct wkr_graph *g, CUstream stream)
+{
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	if (!g->names_arrays)
+		return wkr.drv.cuGraphLaunch(g->native, stream);
+	pthread_mutex_lock(&g->client->lock);
+	if (has_arrays_locked(g))
+		r = wkr.drv.cuGraphLaunch(g->native, stream);
+	pthread_mutex_unlock(&g->client->lock);
+	return r;
+}
+
 static bool
 has_kernels(const struct wkr_graph *g)
 {
@@ -146,7 +183,7 @@ wkr_mpsGraphLaunch(struct wkr_call *call, uint64_t graph, uint64_t stream)
 		return r;
 	if (wkr.measuring && has_kernels(g))
 		bracket = wkr_bracket_open(s);
-	r = wkr_ok(wkr.drv.cuGraphLaunch(g->native, s->native));
+	r = wkr_ok(launch(g, s->native));
 	wkr_overlap_after(bracket, r == CUDA_SUCCESS);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -344,6 +381,7 @@ swap_needs(struct wkr_graph *g, struct wkr_graph *o)
 	}
 	wkr_graph_prints(g, o->printing);
 	g->names_memory |= o->names_memory;
+	g->names_arrays |= o->names_arrays;
 	g->checked = 0;
 }
 

@@ -175,6 +175,7 @@ call_locked(struct wkr_journal *journal, const struct wkr_call *call,
 	case API_mpsGraphAdopt:
 	case API_mpsGraphBranch:
 	case API_mpsGraphInto:
+	case API_mpsGraphBox:
 		add_frame_locked(journal, handle, call->fn, 0, frame, size);
 		return;
 	case API_mpsGraphSetKernel:

@@ -383,6 +383,92 @@ pageable(void)
 	OK(cuGraphDestroy(graph));
 }
 
+/* From the program's memory into an array, on into the device's memory, and
+ * from there into the array by capture. */
+static void
+arrays(void)
+{
+	enum { COLUMNS = 8, ROWS = 4, BYTES = 4 * COLUMNS * ROWS };
+	static uint32_t in[COLUMNS * ROWS], out[COLUMNS * ROWS];
+	CUDA_ARRAY_DESCRIPTOR d;
+	CUDA_MEMCPY3D p, q;
+	CUDA_MEMCPY2D c;
+	CUgraphNode first, second;
+	CUdeviceptr flat;
+	CUstream stream;
+	CUgraphExec exec;
+	CUgraph graph;
+	CUarray array;
+
+	printf("     arrays\n");
+	memset(&d, 0, sizeof(d));
+	d.Width = COLUMNS;
+	d.Height = ROWS;
+	d.Format = CU_AD_FORMAT_UNSIGNED_INT32;
+	d.NumChannels = 1;
+	OK(cuArrayCreate(&array, &d));
+	OK(cuMemAlloc(&flat, BYTES));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	for (uint32_t i = 0; i < COLUMNS * ROWS; i++)
+		in[i] = 100 + i;
+	memset(&p, 0, sizeof(p));
+	p.srcMemoryType = CU_MEMORYTYPE_HOST;
+	p.srcHost = in;
+	p.srcPitch = 4 * COLUMNS;
+	p.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+	p.dstArray = array;
+	p.WidthInBytes = 4 * COLUMNS;
+	p.Height = ROWS;
+	p.Depth = 1;
+	memset(&q, 0, sizeof(q));
+	q.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+	q.srcArray = array;
+	q.srcXInBytes = 4;
+	q.srcY = 1;
+	q.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+	q.dstDevice = flat;
+	q.dstPitch = 4 * COLUMNS;
+	q.WidthInBytes = 4 * (COLUMNS - 1);
+	q.Height = ROWS - 1;
+	q.Depth = 1;
+	OK(cuGraphCreate(&graph, 0));
+	OK(cuGraphAddMemcpyNode(&first, graph, NULL, 0, &p, context));
+	OK(cuGraphAddMemcpyNode(&second, graph, &first, 1, &q, context));
+	OK(cuGraphInstantiate(&exec, graph, 0));
+	for (uint32_t i = 0; i < 2; i++) {
+		in[COLUMNS + 1] = 7 + i;
+		run(exec);
+		OK(cuMemcpyDtoH(out, flat, BYTES));
+		fact_is(7 + i, out[0], "through an array");
+		fact_is(100 + 3 * COLUMNS + 7, out[2 * COLUMNS + 6],
+			"to its end");
+	}
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+	OK(cuMemsetD32(flat, 55, COLUMNS * ROWS));
+	OK(cuCtxSynchronize());
+	memset(&c, 0, sizeof(c));
+	c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+	c.srcDevice = flat;
+	c.srcPitch = 4 * COLUMNS;
+	c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+	c.dstArray = array;
+	c.WidthInBytes = 4 * COLUMNS;
+	c.Height = ROWS;
+	OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	OK(cuMemcpy2DAsync(&c, stream));
+	OK(cuMemcpyAtoHAsync(out, array, 0, 4 * COLUMNS, stream));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuGraphInstantiate(&exec, graph, 0));
+	run(exec);
+	fact_is(55, out[COLUMNS - 1], "by capture");
+	OK(cuGraphExecDestroy(exec));
+	OK(cuGraphDestroy(graph));
+	OK(cuStreamDestroy(stream));
+	OK(cuArrayDestroy(array));
+	OK(cuMemFree(flat));
+}
+
 int
 main(void)
 {
@@ -401,6 +487,7 @@ main(void)
 	nested(CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE, "a child's child, moved");
 	restrictions();
 	pageable();
+	arrays();
 	OK(cuCtxSynchronize());
 	return facts_end();
 }

@@ -233,7 +233,9 @@ run_here(struct wkr_client *client, const struct data_call *m,
 	wkr_at_call(client, api_names[m->fn]);
 	result = wkr_handlers[m->fn].run(&call, m->fn, call.args);
 	if (result == WKR_AGAIN) {
-		wkr_call_mark(&call);
+		/* One that comes from the ring keeps all behind it there. */
+		if (client->draining)
+			wkr_call_mark(&call);
 		return WKR_CALL_E_AGAIN;
 	}
 	if (!call.begun)
@@ -322,7 +324,8 @@ do_launch(struct wkr_client *client, const struct data_launch *m,
 	if (call.lying)
 		return -EBADMSG;
 	if (result == WKR_AGAIN) {
-		wkr_launch_mark(client, m);
+		if (client->draining)
+			wkr_launch_mark(client, m);
 		return WKR_CALL_E_AGAIN;
 	}
 	if (!call.begun)

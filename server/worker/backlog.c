@@ -296,6 +296,7 @@ wkr_backlog_run(struct wkr_client *client)
 	struct wkr_behind **link = &client->backlog;
 	bool any = false;
 
+	client->at_gate = false;
 	if (!client->backlog)
 		return false;
 	client->behind_pass++;

@@ -318,7 +318,7 @@ bury(struct wkr_job *job)
 		b->half = true;
 	}
 	/* A graph's module may be on its way out in a job of its own. */
-	if (!wkr_is_quiet(client, UINT64_MAX) || atomic_load(&client->jobs))
+	if (atomic_load(&client->jobs) || !wkr_gate_enter())
 		return WKR_JOB_AGAIN;
 	free_objects(client, false);
 	wkr_unplaced_drop(client);

@@ -83,6 +83,7 @@ struct wkr_client {
 	uint32_t backlog_frames;
 	size_t backlog_bytes;
 	uint64_t behind_pass;	     /* marks of this pass count */
+	bool at_gate;		     /* one of them was turned away, or `held` */
 	bool draining;		     /* the frame comes from the backlog */
 	bool answered;		     /* and its caller has been answered */
 	bool ahead, others_ahead;    /* frames wait before this one; such as
@@ -111,6 +112,7 @@ struct wkr_client {
 	_Atomic uint64_t unretired_launches;
 	_Atomic uint64_t oldest_ns; /* since when its oldest operation
 				     * can have been running; 0: none */
+	_Atomic uint64_t held_until_ns; /* at the load gate */
 	_Atomic uint32_t jobs;	    /* of its in other threads */
 	_Atomic uint64_t launches, late_errors, ring_frames, socket_frames;
 	_Atomic uint64_t device_bytes, host_bytes;

@@ -170,7 +170,7 @@ sweep_job(struct wkr_job *job)
 {
 	struct wkr_code *surplus;
 
-	if (!wkr_is_quiet(NULL, UINT64_MAX))
+	if (!wkr_gate_enter())
 		return WKR_JOB_AGAIN;
 	pthread_mutex_lock(&lock);
 	surplus = take_surplus_locked();

@@ -73,14 +73,14 @@ wkr_dormant_function(struct wkr_module *module, uint64_t handle,
 /* ---- gate ---- */
 
 CUresult
-wkr_module_wake(struct wkr_module *m, uint64_t since_ns)
+wkr_module_wake(struct wkr_module *m)
 {
 	CUresult r;
 
 	if (!m->dormant)
 		return CUDA_SUCCESS;
 	r = wkr_module_read(m, m->dormant, m->kind, m->options,
-			    m->options_size, since_ns);
+			    m->options_size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	m->printing = m->dormant->traits.prints;
@@ -104,9 +104,9 @@ wake(struct wkr_job *job)
 	CUresult r;
 
 	wkr_at_call(client, "a module's next load");
-	r = wkr_module_wake(m, job->since_ns);
+	r = wkr_module_wake(m);
 	if (r == CUDA_SUCCESS)
-		r = wkr_function_read(f, job->since_ns);
+		r = wkr_function_read(f);
 	if (r == WKR_AGAIN)
 		return WKR_JOB_AGAIN;
 	f->error = r;

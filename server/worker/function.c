@@ -192,8 +192,7 @@ local_bytes(const struct function_info *info)
 }
 
 static CUresult
-find_kernel(struct wkr_module *m, const char *name, uint64_t since_ns,
-	    struct wkr_kernel **out)
+find_kernel(struct wkr_module *m, const char *name, struct wkr_kernel **out)
 {
 	_cleanup_free_ struct function_info *full = NULL;
 	CUfunction native;
@@ -207,7 +206,7 @@ find_kernel(struct wkr_module *m, const char *name, uint64_t since_ns,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = get_function(m, name, &native, full);
 	if (r == CUDA_SUCCESS)
-		r = wkr_local_want(m->client, local_bytes(full), since_ns);
+		r = wkr_local_want(local_bytes(full));
 	if (r != CUDA_SUCCESS)
 		return r;
 	*out = keep_kernel(m->code, name, native, full);
@@ -257,10 +256,10 @@ give_info(const struct function_info *info, void *out, size_t *size)
 }
 
 CUresult
-wkr_function_read(struct wkr_function *f, uint64_t since_ns)
+wkr_function_read(struct wkr_function *f)
 {
 	struct wkr_kernel *k;
-	CUresult r = find_kernel(f->module, f->name, since_ns, &k);
+	CUresult r = find_kernel(f->module, f->name, &k);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -290,7 +289,7 @@ make_function(struct wkr_call *call, struct wkr_module *m, const char *name,
 	      uint64_t function, void *info, size_t *info_size)
 {
 	struct wkr_kernel *k;
-	CUresult r = find_kernel(m, name, call->since_ns, &k);
+	CUresult r = find_kernel(m, name, &k);
 
 	if (r == CUDA_SUCCESS && !was_made(call->client, m, function)) {
 		r = put_function(call, m, function, k);
@@ -316,9 +315,8 @@ wkr_mpsModuleFunction(struct wkr_call *call, uint64_t module, const char *name,
 	m = wkr_module_ref(call->client, module);
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_module_wake(m, call->since_ns);
-	if (r == CUDA_SUCCESS && !m->code->used &&
-	    !wkr_is_quiet(call->client, call->since_ns))
+	r = wkr_module_wake(m);
+	if (r == CUDA_SUCCESS && !m->code->used && !wkr_gate_enter())
 		r = WKR_AGAIN;
 	if (r == CUDA_SUCCESS)
 		r = make_function(call, m, name, function, info, info_size);
@@ -392,18 +390,18 @@ load_own(struct wkr_module *m, const struct wkr_code *code)
  * what this one writes: so it gets a load of its own for its variables.
  */
 static CUresult
-get_global(struct wkr_call *call, struct wkr_module *m, const char *name,
-	   CUdeviceptr *at, size_t *bytes)
+get_global(struct wkr_module *m, const char *name, CUdeviceptr *at,
+	   size_t *bytes)
 {
 	struct wkr_code *code = m->own ? m->own : m->code;
 	CUresult r;
 
-	if (!code->used && !wkr_is_quiet(call->client, call->since_ns))
+	if (!code->used && !wkr_gate_enter())
 		return WKR_AGAIN;
 	r = ask_address(m, code, name, at, bytes);
 	if (r != CUDA_SUCCESS || !code->shared)
 		return r;
-	if (!wkr_is_quiet(call->client, call->since_ns))
+	if (!wkr_gate_enter())
 		return WKR_AGAIN;
 	r = load_own(m, code);
 	return r == CUDA_SUCCESS ? ask_address(m, m->own, name, at, bytes) : r;
@@ -423,9 +421,9 @@ wkr_mpsModuleGlobal(struct wkr_call *call, uint64_t module, const char *name,
 	m = wkr_module_ref(call->client, module);
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_module_wake(m, call->since_ns);
+	r = wkr_module_wake(m);
 	if (r == CUDA_SUCCESS)
-		r = get_global(call, m, name, &at, &bytes);
+		r = get_global(m, name, &at, &bytes);
 	if (r == CUDA_SUCCESS)
 		r = own_global(call->client, m, at, bytes);
 	wkr_module_unref(m);
@@ -495,7 +493,7 @@ wkr_mpsModuleKernels(struct wkr_call *call, uint64_t module, uint32_t first,
 	(void)names_cap;
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_module_wake(m, call->since_ns);
+	r = wkr_module_wake(m);
 	if (r == CUDA_SUCCESS &&
 	    !wkr_risk_begin(call->client, RISK_NAMES, m->code->hash, 0)) {
 		r = CUDA_ERROR_INVALID_IMAGE;

@@ -30,6 +30,7 @@ wkr_queue_add(struct wkr_queue *queue, struct wkr_job *job)
 {
 	job->since_ns = wkr_now_ns();
 	job->not_before_ns = 0;
+	job->at_gate = false;
 	pthread_mutex_lock(&queue->lock);
 	append_locked(queue, job);
 	pthread_cond_signal(&queue->more);
@@ -93,10 +94,14 @@ queue_thread(void *arg)
 	wkr_thread_begin();
 	for (;;) {
 		struct wkr_job *job = take(queue);
+		bool waited = job->at_gate, again, waits;
 
 		wkr_at_work(NULL, queue->name);
-		if (job->run(job) == WKR_JOB_DONE)
+		again = job->run(job) == WKR_JOB_AGAIN;
+		waits = wkr_gate_leave(waited, again);
+		if (!again)
 			continue;
+		job->at_gate = waits;
 		job->not_before_ns = wkr_now_ns() + RETRY_NS;
 		pthread_mutex_lock(&queue->lock);
 		append_locked(queue, job);

@@ -20,6 +20,7 @@ struct wkr_job {
 	enum wkr_job_result (*run)(struct wkr_job *job);
 	uint64_t since_ns; /* when it was queued first */
 	uint64_t not_before_ns;
+	bool at_gate; /* it has been turned away there */
 };
 
 struct wkr_queue {
@@ -32,6 +33,9 @@ struct wkr_queue {
 	bool started;
 };
 
+/* gate.c: a run of a job is over; it waited at the gate before, or will run
+ * again. True: it waits at the gate now. */
+bool wkr_gate_leave(bool waited, bool again);
 int wkr_queue_start(struct wkr_queue *queue, const char *name);
 void wkr_queue_add(struct wkr_queue *queue, struct wkr_job *job);
 

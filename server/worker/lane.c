@@ -360,7 +360,7 @@ serve(struct wkr_client *client, bool resting)
 	if (client->restore)
 		return wkr_restore_step(client);
 	any |= wkr_hosts_poll(client);
-	if (any && !resting)
+	if ((any || client->at_gate) && !resting)
 		wkr_backlog_run(client);
 	if (client->held && !resting && !parting)
 		any |= retry_held(client);
@@ -401,6 +401,7 @@ serve_all(struct wkr_lane *lane)
 {
 	struct wkr_client **link = &lane->clients, *client;
 	bool any = false, resting = atomic_load(&wkr.paused);
+	uint64_t shuts = wkr_gate_shuts();
 
 	atomic_store(&lane->resting, resting);
 
@@ -414,6 +415,7 @@ serve_all(struct wkr_lane *lane)
 		atomic_fetch_sub(&lane->nclients, 1);
 		wkr_client_bury(client);
 	}
+	atomic_store_explicit(&lane->shut_seen, shuts, memory_order_release);
 	return any;
 }
 
@@ -425,8 +427,8 @@ nap_length(const struct wkr_lane *lane, uint64_t idle_ns)
 	uint64_t part, most;
 
 	for (struct wkr_client *c = lane->clients; c; c = c->lane_next) {
-		waited |= c->pending || c->held || c->out_size || c->restore ||
-			  wkr_hosts_waiting(c);
+		waited |= c->pending || c->held || c->at_gate || c->out_size ||
+			  c->restore || wkr_hosts_waiting(c);
 		busy |= atomic_load(&c->oldest_ns) || c->graves || c->gone;
 	}
 	if (!waited && !busy)

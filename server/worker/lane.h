@@ -31,6 +31,8 @@ struct wkr_lane {
 	uint64_t now_ns;	  /* when its turn began */
 	uint32_t looks;		  /* turns in which nothing moved */
 	_Atomic bool resting; /* it has seen wkr.paused, and begins nothing */
+	_Atomic uint64_t shut_seen; /* a turn began after the gate was shut so
+				     * many times, and is over */
 	_Atomic unsigned nclients;
 	pthread_mutex_t lock; /* guards notes */
 	struct wkr_note *notes, **notes_end;

@@ -61,8 +61,7 @@ launch(uint32_t bytes, CUstream stream)
 }
 
 CUresult
-wkr_local_want(const struct wkr_client *client, uint32_t bytes,
-	       uint64_t since_ns)
+wkr_local_want(uint32_t bytes)
 {
 	static CUstream stream;
 	CUresult r = CUDA_SUCCESS;
@@ -71,7 +70,7 @@ wkr_local_want(const struct wkr_client *client, uint32_t bytes,
 		found = found_at_start();
 	if (bytes <= found)
 		return CUDA_SUCCESS;
-	if (!wkr_is_quiet(client, since_ns))
+	if (!wkr_gate_enter())
 		return WKR_AGAIN;
 	bytes = (bytes + STEP - 1) / STEP * STEP;
 	if (!stream)

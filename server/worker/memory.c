@@ -295,10 +295,10 @@ reap(struct wkr_job *job)
 	struct wkr_client *client = j->client;
 
 	wkr_at_work(client, "memory given back");
-	if (j->range->kind == WKR_HOST && !wkr_is_quiet(client, UINT64_MAX))
+	if (j->range->kind == WKR_HOST && !wkr_gate_enter())
 		return WKR_JOB_AGAIN;
 	/* Somebody may wait for the memory of an array. */
-	if (j->range->kind == WKR_ARRAY && !wkr_is_quiet(client, job->since_ns))
+	if (j->range->kind == WKR_ARRAY && !wkr_gate_enter())
 		return WKR_JOB_AGAIN;
 	pthread_mutex_lock(&client->lock);
 	if (j->range->kind == WKR_MEMORY || j->range->kind == WKR_ARRAY)

@@ -60,7 +60,7 @@ unload_job(struct wkr_job *job)
 
 	wkr_at_work(client, "an unload");
 	/* cuLibraryUnload stalls neighbours, cuModuleUnload waits. */
-	if (!wkr_is_quiet(client, UINT64_MAX))
+	if (!wkr_gate_enter())
 		return WKR_JOB_AGAIN;
 	unload(j->module);
 	wkr_module_free(j->module);
@@ -370,7 +370,7 @@ load_again(struct wkr_call *call, uint64_t handle, uint32_t *kernels)
 
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = wkr_module_wake(m, call->since_ns);
+	r = wkr_module_wake(m);
 	if (r == CUDA_SUCCESS && kernels)
 		*kernels = count_kernels(m);
 	wkr_module_unref(m);
@@ -470,7 +470,7 @@ wkr_image_load(const struct wkr_client *client, struct wkr_image *image,
 
 /* The load of everybody's, or a new one. */
 static CUresult
-find_code(const struct wkr_client *client, uint64_t since_ns, struct load *l,
+find_code(const struct wkr_client *client, struct load *l,
 	  struct wkr_code **out)
 {
 	bool shares = !l->alone && !l->told && l->image->traits.shares;
@@ -481,7 +481,7 @@ find_code(const struct wkr_client *client, uint64_t since_ns, struct load *l,
 	*out = shares ? wkr_code_ref(l->image, &l->plain) : NULL;
 	if (*out)
 		return CUDA_SUCCESS;
-	if (!wkr_is_quiet(client, since_ns))
+	if (!wkr_gate_enter())
 		return WKR_AGAIN;
 	r = load_new(client, l, &library, &native);
 	if (r != CUDA_SUCCESS)
@@ -491,9 +491,9 @@ find_code(const struct wkr_client *client, uint64_t since_ns, struct load *l,
 }
 
 static CUresult
-load_code(struct wkr_module *m, struct load *l, uint64_t since_ns)
+load_code(struct wkr_module *m, struct load *l)
 {
-	CUresult r = find_code(m->client, since_ns, l, &m->code);
+	CUresult r = find_code(m->client, l, &m->code);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -511,7 +511,7 @@ load_and_put(struct wkr_call *call, struct wkr_module *m, struct load *l,
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = load_code(m, l, call->since_ns);
+	r = load_code(m, l);
 	if (r == CUDA_SUCCESS) {
 		wkr_module_list(m);
 		if (kernels)
@@ -574,12 +574,12 @@ read_load(const struct wkr_client *client, uint32_t kind, const void *options,
 
 CUresult
 wkr_module_read(struct wkr_module *m, struct wkr_image *image, uint32_t kind,
-		const void *options, size_t options_size, uint64_t since_ns)
+		const void *options, size_t options_size)
 {
 	struct load l = {.image = image};
 	CUresult r = read_load(m->client, kind, options, options_size, &l);
 
-	return r == CUDA_SUCCESS ? load_code(m, &l, since_ns) : r;
+	return r == CUDA_SUCCESS ? load_code(m, &l) : r;
 }
 
 CUresult

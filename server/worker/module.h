@@ -149,14 +149,13 @@ void wkr_code_unref(struct wkr_code *code);
 /* An image is gone: loads of it stay only as long as they are held. */
 void wkr_code_orphan(const void *hash);
 
-/* gate.c: would a drain hurt nobody but this client now? True in any case
- * two seconds after since_ns; UINT64_MAX: never just for that. */
-bool wkr_is_quiet(const struct wkr_client *but, uint64_t since_ns);
+/* gate.c. In a job: may it do now what drains the device? Then nothing is
+ * running there, and little will be until the job's run returns. */
+bool wkr_gate_enter(void);
 
 /* local.c. Gate: no kernel that needs so much local memory makes the driver
  * find it at its launch. WKR_AGAIN: not now. */
-CUresult wkr_local_want(const struct wkr_client *client, uint32_t bytes,
-			uint64_t since_ns);
+CUresult wkr_local_want(uint32_t bytes);
 
 /* dormant.c. Lane: make one that is loaded when it is wanted. */
 int wkr_dormant_module(struct wkr_client *client, uint64_t handle,
@@ -165,7 +164,7 @@ int wkr_dormant_module(struct wkr_client *client, uint64_t handle,
 int wkr_dormant_function(struct wkr_module *module, uint64_t handle,
 			 const char *name);
 /* Gate: load it now. WKR_AGAIN: not now. */
-CUresult wkr_module_wake(struct wkr_module *module, uint64_t since_ns);
+CUresult wkr_module_wake(struct wkr_module *module);
 /* Can it be used? WKR_AGAIN: not yet. The caller keeps it from ending. */
 CUresult wkr_function_want(struct wkr_function *function);
 /* Lane: the same for the function of a launch's head. */
@@ -177,7 +176,7 @@ CUresult wkr_head_want(struct wkr_client *client, const void *head,
  * already. */
 CUresult wkr_module_read(struct wkr_module *module, struct wkr_image *image,
 			 uint32_t kind, const void *options,
-			 size_t options_size, uint64_t since_ns);
+			 size_t options_size);
 /* What of its kernels' doing would be lost with the worker; NULL: nothing.
  * Any thread. */
 const char *wkr_module_state(const struct wkr_image *image, uint32_t kind);
@@ -190,7 +189,7 @@ CUresult wkr_image_load(const struct wkr_client *client,
 void wkr_module_list(struct wkr_module *module);
 void wkr_module_free(struct wkr_module *module);
 /* function.c. Gate: the function of that name. */
-CUresult wkr_function_read(struct wkr_function *function, uint64_t since_ns);
+CUresult wkr_function_read(struct wkr_function *function);
 void wkr_module_unref(struct wkr_module *module);
 void wkr_modules_drop(struct wkr_client *client);
 /* Put a new object into the client's table, or say why not. An unload that is

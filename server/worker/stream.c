@@ -286,6 +286,11 @@ wkr_stream_begin(struct wkr_call *call, struct wkr_stream *s)
 {
 	CUresult r;
 
+	if (wkr_gate_is_shut(call->client)) {
+		call->client->parked = "code that is being loaded";
+		call->client->at_gate = true;
+		return WKR_AGAIN;
+	}
 	if (!has_credit(s)) {
 		call->client->parked = "room in its stream";
 		return WKR_AGAIN;

@@ -6,6 +6,7 @@
 #ifndef SERVER_WORKER_STREAM_H
 #define SERVER_WORKER_STREAM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -111,6 +112,18 @@ struct wkr_event {
 	bool fixed;	 /* a graph has it: always the same record */
 	uint64_t behind; /* backlog.c */
 };
+
+/* gate.c: until then some clients begin no operation, or none does. */
+extern _Atomic uint64_t wkr_gate_until_ns;
+bool wkr_gate_holds(struct wkr_client *client);
+static inline bool
+wkr_gate_is_shut(struct wkr_client *client)
+{
+	return atomic_load_explicit(&wkr_gate_until_ns, memory_order_acquire) &&
+	       wkr_gate_holds(client);
+}
+/* How often the gate was shut so far. */
+uint64_t wkr_gate_shuts(void);
 
 /* Are there more active streams than hardware queues? */
 bool wkr_is_crowded(void);

@@ -20,6 +20,7 @@ include tests/api/api.mk
 include tests/hostile/hostile.mk
 include tests/bench/bench.mk
 include tests/gpu/gpu.mk
+include tests/gpu/stall/stall.mk
 
 define unit_rule
 $(T)/$(1): $(OBJ)/tests/unit/$(1).o $(sort $(WING_proto) \

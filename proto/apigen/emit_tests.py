@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test_zeros.c: every exported function called with nothing but zeros."""
+"""Tests that need every exported function: test_zeros.c calls each with nothing
+but zeros; timed_entry.c forwards each to the shim and notes its times."""
 
 from apigen import cudatypes as ct
-from apigen.text import c_file
+from apigen.text import c_file, c_params, call, header, prototype
 
 
 def zero(param):
@@ -151,5 +152,54 @@ main(int argc, char **argv)
 }""")
 
 
+def timed_entry(entry, name):
+    """A call that is forwarded. What cuGetProcAddress finds is ours, too."""
+    forward = call(f"\tr = TIMED_REAL({name})(", [p.name for p in entry.params])
+    found = ""
+    if entry.name.startswith("cuGetProcAddress"):
+        found = ("\n\tif (r == CUDA_SUCCESS && pfn)"
+                 "\n\t\t*pfn = timed_own(*pfn);")
+    return (prototype("CUresult", name, c_params(entry), ")") + f"""
+{{
+\tstruct timed_call *noted = timed_begin(TIMED_{name});
+\tCUresult r;
+
+{forward}{found}
+\ttimed_end(noted);
+\treturn r;
+}}""")
+
+
+def timed_entry_c(api):
+    """Forwards what cuda.h declares; nobody here calls the graphics ones."""
+    parts = [timed_entry(e, e.name) for e in api.entries]
+    parts += [timed_entry(e, e.twin_name) for e in api.entries if e.twin]
+    return c_file("""
+/* Every function of cuda.h, forwarded to the library that timed.c opened. */
+#include "api_cuda.h"
+
+#include "tests/gpu/stall/timed.h"
+
+#define TIMED_REAL(name) ((__typeof__(&name))timed_real[TIMED_##name])""",
+                  *parts)
+
+
+def timed_names_h(api):
+    """For each export whether the call is served, and its name."""
+    served = {}
+    for e in api.entries:
+        kind = "REFUSED" if (e.target or e).is_refused else "SERVED"
+        served[e.name] = kind
+        if e.twin:
+            served[e.twin_name] = kind
+    rows = " \\\n".join(f"\tX({n}, {served[n]})" for n in api.exports())
+    return header("timed_names.h", f"""
+/* X(name, SERVED or REFUSED) for every exported function of cuda.h. */
+#define TIMED_NAMES(X) \\
+{rows}""")
+
+
 def files(api, graphics):
-    return {"test_zeros.c": test_zeros_c(api, graphics)}
+    return {"test_zeros.c": test_zeros_c(api, graphics),
+            "timed_entry.c": timed_entry_c(api),
+            "timed_names.h": timed_names_h(api)}

@@ -98,7 +98,7 @@ class Run:
         self.process, self.code, self.seconds = None, None, 0.0
         self.pids, self.devices, self.nvml, self.real = set(), set(), 0, set()
 
-    def start(self, mpsrun, patience):
+    def start(self, under, patience):
         env = dict(os.environ)
         command = ["timeout", "-k", "5", str(self.program.limit * patience),
                    "bash", "-c", self.program.command]
@@ -106,7 +106,7 @@ class Run:
             # No daemon is to be looked for.
             env["CUDA_MPS_PIPE_DIRECTORY"] = "/nonexistent"
         else:
-            command = [mpsrun, *command]
+            command = [*under, *command]
             env["MPSSHIM_LOG"] = "warn:" + self.path["log"]
         # Every run compiles for itself, as a first run does.
         for cache in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR",
@@ -158,17 +158,18 @@ class Run:
         self.real |= {p for p in libraries
                       if not os.path.realpath(p).startswith(ours)}
 
-    def trespass(self):
+    def trespass(self, without):
         """Device files that NVML does not account for.
 
         NVML opens /dev/nvidia-uvm itself, at least with driver 580: of 64
         runs, those 40 that had loaded it had that file open and the other
         24 had none, with no real libcuda in any of them. Beside a real
-        libcuda nothing shows whose a file is, and all of them count.
+        libcuda nothing shows whose a file is, and all of them count. Where
+        there is no such file to open, every one does.
         """
         if self.how == "native":
             return set()
-        ours = self.nvml and not self.real
+        ours = self.nvml and not self.real and not without
         return self.real | (set() if ours else self.devices)
 
 
@@ -207,6 +208,9 @@ class Table:
         self.scratch = scratch
         self.build = os.environ["MPSSHIM_BUILD"]
         self.mpsrun = os.path.join(self.build, "bin", "mpsrun")
+        self.under = [self.mpsrun]
+        if options.without:
+            self.under.insert(0, os.path.join(HERE, "without_devices.sh"))
         self.deadline = time.time() + options.seconds
 
     def phase(self, how, programs, at_once, times=1):
@@ -225,7 +229,7 @@ class Table:
             while todo and len(running) < at_once:
                 run = todo.pop(0)
                 # A software device takes its time.
-                run.start(self.mpsrun, 1 if self.options.native else 8)
+                run.start(self.under, 1 if self.options.native else 8)
                 run.program.runs.setdefault(how, []).append(run)
                 running.append(run)
             for run in list(running):
@@ -390,7 +394,9 @@ def print_devices(table):
     shim = [r for p in table.programs for how, runs in p.runs.items()
             if how != "native" for r in runs]
     nvml = sorted({r.program.name for r in shim if r.devices and r.nvml})
-    bad = [(r.program.name, r.trespass()) for r in shim if r.trespass()]
+    without = table.options.without
+    bad = [(r.program.name, r.trespass(without)) for r in shim
+           if r.trespass(without)]
     print(f"device files under mpsrun: {len(shim)} runs looked at, "
           f"{len(nvml)} opened some through NVML"
           + (f" ({' '.join(nvml)})" if nvml else ""))
@@ -406,6 +412,8 @@ def main():
                         help="each also alone, not only the quick ones")
     parser.add_argument("-n", dest="native", action="store_false",
                         help="no native runs: only check the exit status")
+    parser.add_argument("-d", dest="without", action="store_true",
+                        help="under mpsrun without device files")
     parser.add_argument("-t", dest="seconds", type=float, default=240)
     parser.add_argument("sets", nargs="*", default=["all"])
     options = parser.parse_args()

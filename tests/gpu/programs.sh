@@ -4,13 +4,14 @@
 # The program table: real programs, most of them not ours, give under mpsrun
 # what they give natively.
 #
-#	tests/gpu/programs.sh [-a] [-n] [-j N] [-t SECONDS] [SET or NAME]...
+#	tests/gpu/programs.sh [-a] [-d] [-n] [-j N] [-t SECONDS] [SET or NAME]...
 #
 # Every program runs natively, then N (8) at once under mpsrun, then under
 # mpsrun alone if it is quick or differed (-a: each of them). -t is how long
 # all of it may take; what did not start by then is listed as not run. -n
 # leaves the native runs out and checks the exit status only, which is what
-# MPSSHIM_DRIVER=soft can do without a GPU. Skips (77) where there is none.
+# MPSSHIM_DRIVER=soft can do without a GPU. -d: under mpsrun where /dev has
+# nothing of a GPU. Skips (77) where there is none.
 #
 # programs.tsv, tab-separated:
 #	name, set
@@ -21,7 +22,8 @@
 #	                   behind the colon, and so is the exit status
 #	         spread    text is equal, and numbers differ from three native
 #	                   runs by no more than these do from each other
-#	command  for bash, in an empty folder; $W is tests/gpu/workloads, $T
+#	command  for bash, in an empty folder; $W is tests/gpu/workloads, $X
+#	         has the examples and $E those that are built, $T
 #	         holds our test programs, $S the third-party ones
 #
 # Third-party programs come from Debian's and PyPI's packages as they are, by
@@ -31,6 +33,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 export MPSSHIM_BUILD="${MPSSHIM_BUILD:-$PWD/build}"
 export MPSSHIM_DRIVER="${MPSSHIM_DRIVER:-cuda}"
+export E="$MPSSHIM_BUILD/examples" X="$PWD/examples"
 export W="$PWD/tests/gpu/workloads" T="$MPSSHIM_BUILD/tests"
 export S="${SAMPLES:-$PWD/.carry/samples}"
 if [ ! -d "$S" ] && [ -e "$S.tar.gz" ]; then

@@ -5,7 +5,7 @@
 
 STALL := $(T)/beside $(T)/rest $(T)/timed.so
 EXTRA_TESTS += $(STALL)
-CHECK_PROGRAMS += tests/gpu/check_stall.sh
+CHECK_PROGRAMS += tests/gpu/check_stall.sh tests/gpu/check_no_devices.sh
 
 $(T)/beside $(T)/rest: $(T)/%: tests/gpu/stall/%.c $(LINKS)
 	$(call say,CC,$@)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "server/soft/soft_graph.h"
+#include "server/soft/soft_memcpy.h"
 
 static struct soft_item *
 item_add(struct soft_exec *exec, const struct soft_node *node,
@@ -139,6 +140,20 @@ check_order(const struct soft_exec *exec)
 	return left ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+/* A captured one may go anywhere. */
+static bool
+fills_are_mapped(const struct soft_exec *exec)
+{
+	for (unsigned i = 0; i < exec->count; i++) {
+		const struct soft_work *work = exec->items[i].work;
+
+		if (work->kind == SOFT_WORK_SET &&
+		    !soft_set_is_mapped(&work->set))
+			return false;
+	}
+	return true;
+}
+
 struct soft_exec *
 soft_exec_body(struct soft_graph *graph, struct soft_ctx *ctx,
 	       CUresult *out_res)
@@ -153,6 +168,8 @@ soft_exec_body(struct soft_graph *graph, struct soft_ctx *ctx,
 	exec->ctx = ctx;
 	if (flatten(exec, graph, -1, &after))
 		*out_res = check_order(exec);
+	if (!*out_res && !fills_are_mapped(exec))
+		*out_res = CUDA_ERROR_INVALID_VALUE;
 	if (!*out_res)
 		return exec;
 	soft_exec_unref(exec);

@@ -22,6 +22,8 @@ CUresult soft_copy_work_new(const CUDA_MEMCPY3D *params,
 CUresult soft_set_work_new(CUdeviceptr dst, size_t pitch, unsigned element,
 			   uint32_t value, size_t width, size_t rows,
 			   struct soft_work **out_work);
+/* All that the fill writes is memory. */
+bool soft_set_is_mapped(const struct soft_set_work *set);
 /* Issue a copy or fill, with CUDA's rules about pageable memory. */
 CUresult soft_copy_issue(struct soft_stream *stream, struct soft_work *work,
 			 bool async);

@@ -51,10 +51,20 @@ soft_set_run(const struct soft_set_work *set)
 	return CUDA_SUCCESS;
 }
 
-CUresult
-soft_set_work_new(CUdeviceptr dst, size_t pitch, unsigned element,
-		  uint32_t value, size_t width, size_t rows,
-		  struct soft_work **out_work)
+bool
+soft_set_is_mapped(const struct soft_set_work *set)
+{
+	for (size_t y = 0; set->width && y < set->rows; y++)
+		if (!soft_mem_check(set->dst + y * set->pitch,
+				    set->width * set->element, true))
+			return false;
+	return true;
+}
+
+/* Wherever it goes. */
+static CUresult
+new_work(CUdeviceptr dst, size_t pitch, unsigned element, uint32_t value,
+	 size_t width, size_t rows, struct soft_work **out_work)
 {
 	struct soft_work *work;
 	size_t row, whole;
@@ -67,9 +77,6 @@ soft_set_work_new(CUdeviceptr dst, size_t pitch, unsigned element,
 	    (rows > 1 && pitch < row) ||
 	    __builtin_mul_overflow(rows, rows > 1 ? pitch : row, &whole))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t y = 0; width && y < rows; y++)
-		if (!soft_mem_check(dst + y * pitch, row, true))
-			return CUDA_ERROR_INVALID_VALUE;
 	work = soft_work_new(SOFT_WORK_SET);
 	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -79,6 +86,21 @@ soft_set_work_new(CUdeviceptr dst, size_t pitch, unsigned element,
 	};
 	*out_work = work;
 	return CUDA_SUCCESS;
+}
+
+CUresult
+soft_set_work_new(CUdeviceptr dst, size_t pitch, unsigned element,
+		  uint32_t value, size_t width, size_t rows,
+		  struct soft_work **out_work)
+{
+	CUresult res = new_work(dst, pitch, element, value, width, rows,
+				out_work);
+
+	if (!res && !soft_set_is_mapped(&(*out_work)->set)) {
+		soft_work_free(*out_work);
+		res = CUDA_ERROR_INVALID_VALUE;
+	}
+	return res;
 }
 
 /* Fills of device memory do not make the host wait, also without Async. */
@@ -92,7 +114,9 @@ set(CUdeviceptr dst, size_t pitch, unsigned element, uint32_t value,
 
 	if (res)
 		return res;
-	res = soft_set_work_new(dst, pitch, element, value, width, rows, &work);
+	/* What is captured is looked at when the graph is instantiated. */
+	res = (atomic_load(&stream->capture) ? new_work : soft_set_work_new)(
+		dst, pitch, element, value, width, rows, &work);
 	return res ? res : soft_issue(stream, work, NULL);
 }
 

@@ -283,6 +283,17 @@ take_access(struct ptx_parser *p)
 	return sem;
 }
 
+/* As ptxas says it: what nobody else can see has no order. */
+static void
+refuse_order(struct ptx_parser *p, const struct ptx_insn *i)
+{
+	if (i->sem != PTX_SEM_WEAK &&
+	    (i->space == PTX_SPACE_LOCAL || i->space == PTX_SPACE_CONST ||
+	     i->space == PTX_SPACE_PARAM))
+		ptx_fail(p, PTX_E_SYNTAX, p->line, "'%s': '.volatile' and "
+			 "orders cannot be applied to this space", p->full);
+}
+
 static void
 take_cache_hints(struct ptx_parser *p, bool *out_has_policy)
 {
@@ -389,6 +400,7 @@ decode_ld(struct ptx_parser *p)
 
 	i.sem = (uint8_t)take_access(p);
 	i.space = (uint8_t)ptx_mod_space(p, PTX_SPACE_GENERIC);
+	refuse_order(p, &i);
 	take_cache_hints(p, &has_policy);
 	i.vec = (uint8_t)take_vec(p);
 	type = take_memory_type(p, &i);
@@ -421,6 +433,7 @@ decode_st(struct ptx_parser *p)
 
 	i.sem = (uint8_t)take_access(p);
 	i.space = (uint8_t)ptx_mod_space(p, PTX_SPACE_GENERIC);
+	refuse_order(p, &i);
 	take_cache_hints(p, &has_policy);
 	i.vec = (uint8_t)take_vec(p);
 	type = take_memory_type(p, &i);

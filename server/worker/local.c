@@ -17,15 +17,19 @@
 /* The gate's: what each thread has, bytes; 0: not asked yet. */
 static uint32_t found;
 
-/* Where it writes, only the launch says: the compiler must not drop it. */
+/* Where it writes and what it then reads, only the launch says, and what
+ * becomes of that, too: the compiler cannot drop it. There is no volatile
+ * access to local memory. */
 static const char source[] =
 	".version 7.0\n.target sm_50\n.address_size 64\n"
-	".visible .entry deep(.param .u32 n)\n{\n"
-	" .local .align 4 .b8 room[%u]; .reg .b64 %%d<4>; .reg .b32 %%r<3>;\n"
-	" ld.param.u32 %%r1, [n]; mov.u64 %%d1, room;\n"
-	" mul.wide.u32 %%d2, %%r1, 4; add.u64 %%d3, %%d1, %%d2;\n"
-	" st.local.volatile.u32 [%%d3], %%r1;\n"
-	" ld.local.volatile.u32 %%r2, [%%d1+4]; ret;\n}\n";
+	".visible .entry deep(.param .u64 p, .param .u32 n)\n{\n"
+	" .local .align 4 .b8 room[%u]; .reg .b64 %%d<5>; .reg .b32 %%r<3>;\n"
+	" .reg .pred %%q; ld.param.u64 %%d4, [p]; ld.param.u32 %%r1, [n];\n"
+	" mov.u64 %%d1, room; mul.wide.u32 %%d2, %%r1, 4;\n"
+	" add.u64 %%d3, %%d1, %%d2; st.local.u32 [%%d1], %%r1;\n"
+	" st.local.u32 [%%d1+4], %%r1; ld.local.u32 %%r2, [%%d3];\n"
+	" setp.eq.u64 %%q, %%d4, 0; @%%q bra E;\n"
+	" st.global.u32 [%%d4], %%r2;\nE: ret;\n}\n";
 
 static uint32_t
 found_at_start(void)
@@ -39,8 +43,9 @@ found_at_start(void)
 static CUresult
 launch(uint32_t bytes, CUstream stream)
 {
+	CUdeviceptr nowhere = 0;
 	uint32_t n = 1;
-	void *args[] = {&n};
+	void *args[] = {&nowhere, &n};
 	char text[sizeof(source) + 16];
 	CUfunction function;
 	CUmodule module;

@@ -47,14 +47,17 @@ static const char asserts[] = HEAD
 	" st.param.b32 [l], 9;\n st.param.b64 [n], %d1;"
 	" st.param.b64 [s], 1;\n"
 	" call.uni __assertfail, (m, f, l, n, s); }\nE: ret;\n}\n";
-/* What it writes is read back at a place that only the run knows. */
+/* What it writes is read back at a place that only the run knows, and given
+ * away if that says so: the compiler must leave room for it. */
 static const char local[] = HEAD
+	".visible .global .align 4 .u32 given;\n"
 	".visible .entry k(.param .u32 yes)\n{\n .reg .b64 %%d<4>;\n"
-	" .reg .b32 %%r<3>; .local .align 4 .b8 room[%u];\n"
+	" .reg .b32 %%r<3>; .local .align 4 .b8 room[%u]; .reg .pred %%q;\n"
 	" ld.param.u32 %%r1, [yes]; mov.u64 %%d1, room;\n"
 	" mul.wide.u32 %%d2, %%r1, 4; add.u64 %%d3, %%d1, %%d2;\n"
-	" st.local.volatile.u32 [%%d3], %%r1;\n"
-	" ld.local.volatile.u32 %%r2, [%%d1+4]; ret;\n}\n";
+	" st.local.u32 [%%d1], %%r1; st.local.u32 [%%d1+4], %%r1;\n"
+	" ld.local.u32 %%r2, [%%d3]; setp.eq.u32 %%q, %%r1, 0; @%%q bra E;\n"
+	" st.global.u32 [given], %%r2;\nE: ret;\n}\n";
 
 static const struct {
 	const char *name, *image;

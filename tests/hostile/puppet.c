@@ -96,15 +96,16 @@ static const char asserting[] =
 	" st.param.b32 [l], 9;\n"
 	" st.param.b64 [n], %d3; st.param.b64 [s], 1;\n"
 	" call.uni __assertfail, (m, f, l, n, s); }\n ret;\n}\n";
-/* Writes to a place that the run alone knows. */
+/* Reads at a place that the run alone knows. */
 static const char deep[] =
 	".version 7.0\n.target sm_50\n.address_size 64\n"
 	".visible .entry deep(.param .u64 p, .param .u32 n, .param .u32 by)\n"
-	"{\n .local .align 4 .b8 room[8192]; .reg .b64 %d<4>;"
-	" .reg .b32 %r<3>;\n ld.param.u32 %r1, [n]; mov.u64 %d1, room;\n"
-	" mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d1, %d2;\n"
-	" st.local.volatile.u32 [%d3], %r1;\n"
-	" ld.local.volatile.u32 %r2, [%d1+4]; ret;\n}\n";
+	"{\n .local .align 4 .b8 room[8192]; .reg .b64 %d<5>;"
+	" .reg .b32 %r<3>;\n ld.param.u64 %d4, [p]; ld.param.u32 %r1, [n];\n"
+	" mov.u64 %d1, room; mul.wide.u32 %d2, %r1, 4;\n"
+	" add.u64 %d3, %d1, %d2; st.local.u32 [%d1], %r1;\n"
+	" st.local.u32 [%d1+4], %r1; ld.local.u32 %r2, [%d3];\n"
+	" st.global.u32 [%d4], %r2; ret;\n}\n";
 
 /* Loads; what then happens to its kernel is the software device's to say. */
 static const char crashing[] =

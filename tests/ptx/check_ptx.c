@@ -50,6 +50,19 @@ START_TEST(syntax_errors_name_line_and_token)
 	ck_assert_int_eq(parse(HEAD ".entry k() { bra nowhere; }"),
 			 PTX_E_SYNTAX);
 	ck_assert(strstr(h.log, "nowhere"));
+	/* Which nobody else can see. */
+	ck_assert_int_eq(parse(HEAD ".entry k() { .local .b32 l; .reg .b32 %r;"
+			       "ld.local.b32 %r, [l]; ret; }"), 0);
+	ck_assert_int_eq(parse(HEAD ".entry k() { .local .b32 l; .reg .b32 %r;"
+			       "ld.volatile.local.b32 %r, [l]; ret; }"),
+			 PTX_E_SYNTAX);
+	ck_assert(strstr(h.log, "ld.volatile.local.b32"));
+	ck_assert_int_eq(parse(HEAD ".entry k() { .local .b32 l; .reg .b32 %r;"
+			       "st.relaxed.gpu.local.b32 [l], %r; ret; }"),
+			 PTX_E_SYNTAX);
+	ck_assert_int_eq(parse(HEAD ".entry k(.param .b32 n) { .reg .b32 %r;"
+			       "ld.volatile.param.b32 %r, [n]; ret; }"),
+			 PTX_E_SYNTAX);
 	ck_assert_int_eq(parse(HEAD ".entry k() { ret;"), PTX_E_SYNTAX);
 	ck_assert_int_eq(parse(HEAD ".global .u32 x[2] = {1, 2, 3};"),
 			 PTX_E_SYNTAX);

@@ -32,6 +32,7 @@ limits_reset(struct soft_ctx *ctx)
 	ctx->limits[CU_LIMIT_SHMEM_SIZE] = SOFT_SHARED_OPTIN;
 	ctx->limits[CU_LIMIT_CIG_ENABLED] = 0;
 	ctx->local_bytes = 1024;
+	ctx->has_text = false;
 	ctx->cache_config = CU_FUNC_CACHE_PREFER_NONE;
 }
 

@@ -40,6 +40,7 @@ struct soft_ctx {
 	struct soft_stream *streams; /* by next; the legacy one included */
 	struct soft_stream *legacy;
 	struct soft_mark *barrier;   /* what later submissions wait for */
+	bool has_text;               /* a kernel that can print has come */
 };
 
 extern pthread_mutex_t soft_ctx_lock;

@@ -20,6 +20,7 @@
 
 #include "server/soft/ptx.h"
 #include "server/soft/soft_ctx.h"
+#include "server/soft/soft_module.h"
 #include "server/soft/soft_work.h"
 
 struct soft_sched soft_sched = {
@@ -489,6 +490,29 @@ depend_barrier_locked(struct soft_op *op, const struct soft_ctx *ctx)
 	return !ctx->barrier || soft_op_depend_locked(op, ctx->barrier->op);
 }
 
+/*
+ * The first kernel that can print or assert makes the driver find room for
+ * the text: the launch returns, and the kernel waits for all that runs in the
+ * context (measured).
+ */
+static bool
+depend_first_text_locked(struct soft_op *op, struct soft_ctx *ctx)
+{
+	const struct soft_work *work = op->work;
+	const struct ptx_kernel *ptx;
+
+	if (ctx->home->has_text || work->kind != SOFT_WORK_KERNEL)
+		return true;
+	ptx = work->kernel.func->ptx;
+	if (!ptx->uses_printf && !ptx->uses_assert)
+		return true;
+	ctx->home->has_text = true;
+	for (struct soft_op *o = ctx->inflight.oldest; o; o = o->newer)
+		if (!soft_op_depend_locked(op, o))
+			return false;
+	return true;
+}
+
 static bool
 depend_all_locked(struct soft_stream *stream, struct soft_op *op,
 		  struct soft_mark *const *after, unsigned count)
@@ -496,7 +520,8 @@ depend_all_locked(struct soft_stream *stream, struct soft_op *op,
 	bool ok = soft_op_depend_locked(op, stream->tail) &&
 		  depend_legacy_locked(op, stream) &&
 		  depend_barrier_locked(op, stream->ctx) &&
-		  depend_barrier_locked(op, stream->ctx->home);
+		  depend_barrier_locked(op, stream->ctx->home) &&
+		  depend_first_text_locked(op, stream->ctx);
 
 	for (unsigned i = 0; i < count && ok; i++)
 		if (after[i])

@@ -114,6 +114,8 @@ struct wkr_printer {
 };
 
 int wkr_print_init(void);
+/* At the start of the driver, before anybody's work. */
+void wkr_print_first(void);
 /* For the launch of frame seq. False: it has to wait for another client's. */
 bool wkr_print_acquire(struct wkr_client *client, uint64_t seq,
 		       struct wkr_printer *printer);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/worker/call.h"
 #include "server/worker/crash.h"
 #include "server/worker/memory.h"
 #include "server/worker/word.h"
@@ -285,5 +286,7 @@ wkr_start(char *message, size_t size)
 	ask_device();
 	wkr_words_start();
 	wkr_lap("words");
+	wkr_print_first();
+	wkr_lap("text");
 	return CUDA_SUCCESS;
 }

@@ -459,9 +459,6 @@ shim_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 
 	if (ctxId == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* That of the current context, when it is destroyed. */
-	if (ctx == NULL && shim_current != NULL)
-		*ctxId = UINT64_MAX;
 	r = shim_ctx_find(ctx, &context);
 	if (r == CUDA_SUCCESS)
 		*ctxId = context->id;

@@ -340,7 +340,10 @@ shim_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
 	exec = shim_exec_get(hGraphExec);
 	if (exec == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = exec->flags;
+	/* How it is launched, not what it is: left out (measured). */
+	*flags = exec->flags &
+		 ~(cuuint64_t)(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+			       CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
 	shim_exec_put(exec);
 	return CUDA_SUCCESS;
 }
@@ -508,25 +511,6 @@ launch_locked(struct shim_exec *exec, struct shim_stream *stream)
 	return mark_last(exec, stream);
 }
 
-/* A launch into a capture is a node that holds all of it. */
-static CUresult
-capture_launch(struct shim_exec *exec, struct shim_stream *stream)
-{
-	struct shim_work work = { .type = CU_GRAPH_NODE_TYPE_GRAPH };
-
-	/* Of which there is only one, that is being used. */
-	if (exec->flat.nowners > 0 || exec->flat.has_memory) {
-		shim_capture_spoil(stream);
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
-	pthread_mutex_lock(&shim_graph_lock);
-	work.child = shim_graph_clone_locked(exec->source,
-					     stream->object.ctx, true);
-	pthread_mutex_unlock(&shim_graph_lock);
-	return work.child == NULL ? CUDA_ERROR_OUT_OF_MEMORY :
-				    shim_capture_work(stream, &work);
-}
-
 static CUresult
 launch(struct shim_exec *exec, CUstream handle)
 {
@@ -539,10 +523,14 @@ launch(struct shim_exec *exec, CUstream handle)
 		return r;
 	if (stream->object.ctx->chan != exec->chan)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* It does not become a child graph, as one might think (measured). */
+	if (shim_stream_is_capturing(stream)) {
+		shim_capture_spoil(stream);
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
 	pthread_mutex_lock(&exec->lock);
 	r = exec->segments == NULL ? CUDA_ERROR_ILLEGAL_STATE :
-	    shim_stream_is_capturing(stream) ? capture_launch(exec, stream) :
-					       launch_locked(exec, stream);
+				     launch_locked(exec, stream);
 	pthread_mutex_unlock(&exec->lock);
 	return r;
 }

@@ -470,7 +470,10 @@ cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags)
 		return res;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = exec->flags;
+	/* How it is launched, not what it is: left out (measured). */
+	*flags = exec->flags &
+		 ~(cuuint64_t)(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+			       CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
 	return CUDA_SUCCESS;
 }
 

@@ -416,22 +416,13 @@ cuGraphLaunch(CUgraphExec handle, CUstream hstream)
 	exec = soft_handle_get(handle, SOFT_HANDLE_EXEC);
 	if (!exec)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (stream->capture)
+		return soft_capture_refuse(stream);
 	soft_print_flush();
 	pthread_mutex_lock(&soft_graph_lock);
-	work = soft_work_new(stream->capture ? SOFT_WORK_CHILD :
-			     SOFT_WORK_GRAPH);
-	if (!work) {
-		res = CUDA_ERROR_OUT_OF_MEMORY;
-	} else if (stream->capture && soft_graph_branches(exec->source)) {
-		soft_capture_invalidate(stream);
-		res = CUDA_ERROR_NOT_SUPPORTED;
-	} else if (stream->capture) {
-		work->child = soft_graph_clone(exec->source);
-		if (!work->child)
-			res = CUDA_ERROR_OUT_OF_MEMORY;
-	} else {
-		res = soft_run_new(exec, stream->ctx, &work->run);
-	}
+	work = soft_work_new(SOFT_WORK_GRAPH);
+	res = work ? soft_run_new(exec, stream->ctx, &work->run) :
+		     CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_unlock(&soft_graph_lock);
 	if (res) {
 		free(work);

@@ -44,7 +44,11 @@ hold(void *data)
 		nanosleep(&t, NULL);
 }
 
-/* Sources of every kind; one of them changes while the stream is held. */
+/*
+ * Sources of every kind; one of them changes while the stream is held. What
+ * is to be read during the call makes the driver wait for the stream: those
+ * come when it is held no more.
+ */
 static void
 bytes(void)
 {
@@ -53,7 +57,7 @@ bytes(void)
 		in(CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL),
 		in(CU_MEMCPY_SRC_ACCESS_ORDER_ANY),
 	};
-	size_t first[] = { 0, 1, 3 }, sizes[] = { BYTES, BYTES, BYTES, BYTES };
+	size_t first[] = { 0, 2 }, sizes[] = { BYTES, BYTES, BYTES, BYTES };
 	CUdeviceptr dsts[4], srcs[4];
 	uint32_t *pinned, *late, *pageable = malloc(BYTES);
 	void *p;
@@ -74,12 +78,14 @@ bytes(void)
 	srcs[2] = (uintptr_t)pageable;
 	memset(late, 0, BYTES);
 	OK(cuLaunchHostFunc(stream, hold, NULL));
-	OK(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, attrs, first, 3, stream));
-	memset(pinned, 0, BYTES);
-	memset(pageable, 0, BYTES);
+	OK(cuMemcpyBatchAsync(dsts, srcs, sizes, 1, attrs, first, 1, stream));
 	for (int i = 0; i < WORDS; i++)
 		late[i] = 1;
 	atomic_store(&released, true);
+	OK(cuMemcpyBatchAsync(dsts + 1, srcs + 1, sizes, 3, attrs + 1, first,
+			      2, stream));
+	memset(pinned, 0, BYTES);
+	memset(pageable, 0, BYTES);
 	OK(cuStreamSynchronize(stream));
 	fact("what is read in the stream is read then", word(dsts[0]) == 1);
 	fact("what is read during the call is read then",

@@ -56,6 +56,12 @@ rule 'no typedef of a struct' "$(search '^typedef struct' '*.[ch]')"
 rule 'headers are guarded' "$(sources '*.h' ':!*_rows.h' | while read -r f; do
 	grep -q '^#ifndef [A-Z0-9_]*_H$' "$f" || echo "$f:1:"
 done)"
+if command -v python3 >/dev/null; then
+	# What is there for our scanner of texts alone is no whole code.
+	rule 'ptxas takes it' "$(sources '*.c' '*.h' \
+		':!tests/unit/check_worker_traits.c' |
+		xargs -r grep -l '\.version [0-9]' | xargs -r tests/ptx/ptxas.py)"
+fi
 if command -v shellcheck >/dev/null; then
 	rule 'shellcheck' "$(sources '*.sh' '.ci/run' | xargs -r shellcheck -S warning -f gcc)"
 fi

@@ -451,6 +451,12 @@ describe(char *out, size_t size, const struct brk_worker *worker, int status)
 {
 	bool killed = WIFSIGNALED(status);
 
+	if (worker->replaced && killed && WTERMSIG(status) == SIGKILL) {
+		snprintf(out, size, "worker %d of device %d, which was not "
+			 "needed any more, ended", (int)worker->pid,
+			 worker->device->ordinal);
+		return;
+	}
 	snprintf(out, size, "the worker of device %d ended%s: %s %d",
 		 worker->device->ordinal,
 		 worker->was_ready ? "" : " while starting",

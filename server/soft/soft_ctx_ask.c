@@ -180,19 +180,24 @@ cuCtxGetLimit(size_t *value, CUlimit limit)
 static CUresult
 limit_check(CUlimit limit, size_t value)
 {
+	int most;
+
 	switch (limit) {
 	case CU_LIMIT_STACK_SIZE:
 		/* 512 KiB a thread is what compute capability 9.0 has. */
 		return value > 512 << 10 ? CUDA_ERROR_INVALID_VALUE : 0;
 	case CU_LIMIT_PRINTF_FIFO_SIZE:
 	case CU_LIMIT_MALLOC_HEAP_SIZE:
-		return value > (size_t)1 << 36 ? CUDA_ERROR_INVALID_VALUE : 0;
+		/* Even what nobody has: the first use then finds nothing. */
 	case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
 		return CUDA_SUCCESS;
 	case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
 		return value > 128 ? CUDA_ERROR_INVALID_VALUE : 0;
 	case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
-		return CUDA_SUCCESS;
+		if (cuDeviceGetAttribute(&most,
+					 CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 0))
+			return CUDA_ERROR_INVALID_VALUE;
+		return value > (size_t)most ? CUDA_ERROR_INVALID_VALUE : 0;
 	case CU_LIMIT_SHMEM_SIZE:
 	case CU_LIMIT_CIG_ENABLED:
 		return CUDA_ERROR_NOT_PERMITTED;

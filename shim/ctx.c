@@ -242,6 +242,21 @@ shim_ctx_end(struct shim_context *ctx)
 	shim_mem_drop_context(ctx);
 }
 
+size_t
+shim_ctx_limit_beside(const struct shim_context *ctx, CUlimit limit)
+{
+	struct shim_context *other;
+	size_t most = 0;
+
+	pthread_mutex_lock(&all.lock);
+	for (other = all.contexts; other != NULL; other = other->next)
+		if (other != ctx && other->device == ctx->device &&
+		    shim_ctx_is_live(other) && other->limits[limit] > most)
+			most = other->limits[limit];
+	pthread_mutex_unlock(&all.lock);
+	return most;
+}
+
 /* ---- entry points ---- */
 
 static CUresult

@@ -72,6 +72,8 @@ struct shim_context *shim_ctx_get(CUcontext handle);
  * need it alive: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED.
  */
 CUresult shim_ctx_find(CUcontext handle, struct shim_context **out_ctx);
+/* The highest such limit of the device's other contexts that are alive. */
+size_t shim_ctx_limit_beside(const struct shim_context *ctx, CUlimit limit);
 /* The current context, alive. For entry points that need no context in
  * general, but do with these arguments. */
 CUresult shim_ctx_current(struct shim_context **out_ctx);

@@ -2,13 +2,19 @@
 /*
  * Settings of a context. The worker has one context for everybody, so they
  * are kept here and nothing of a neighbour changes: a limit that the shared
- * context already keeps is accepted, a higher one is refused.
+ * context already keeps is accepted. For a higher one we get a worker of our
+ * own, whose context has the limits that its driver takes.
  */
+#include <stdio.h>
+
 #include "proto/log.h"
 #include "shim/capture.h"
 #include "shim/ctx.h"
 #include "shim/device.h"
 #include "shim/process.h"
+#include "shim/solo.h"
+#include "shim/supply.h"
+#include "shim_calls.h"
 #include "shim_impl.h"
 
 /* Of CU_LIMIT_MAX_L2_FETCH_GRANULARITY, in bytes (cuda.h). */
@@ -46,6 +52,42 @@ shim_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 	return CUDA_SUCCESS;
 }
 
+/* Our contexts have one of the driver's: the most that any of them wants. */
+static CUresult
+set_own(struct shim_context *ctx, CUlimit limit, size_t value)
+{
+	size_t beside = shim_ctx_limit_beside(ctx, limit);
+	uint64_t kept;
+	CUresult r, why;
+	int tries = 0;
+
+	do
+		r = call_mpsLimitSet(ctx->chan, limit,
+				     value > beside ? value : beside, &kept);
+	while (r == CUDA_ERROR_OUT_OF_MEMORY &&
+	       shim_supply_wait(ctx->chan, &tries, &why));
+	if (r == CUDA_SUCCESS)
+		ctx->limits[limit] = value >= beside ? kept : value;
+	return r;
+}
+
+static CUresult
+set_more(struct shim_context *ctx, CUlimit limit, size_t value, size_t most)
+{
+	char why[128], reason[256] = "";
+
+	snprintf(why, sizeof(why), "it wants more of a limit (%d) than the "
+		 "shared context has", (int)limit);
+	if (shim_solo(ctx->device, why, reason, sizeof(reason)) ==
+	    CUDA_SUCCESS)
+		return set_own(ctx, limit, value);
+	log_line(LOG_ERROR, "cuCtxSetLimit(%d, %zu): the shared context has "
+		 "%zu, and this program cannot get a worker of its own any "
+		 "more: %s; start it with mpsrun --solo or MPSSHIM_SOLO=1",
+		 (int)limit, value, most, reason);
+	return CUDA_ERROR_UNSUPPORTED_LIMIT;
+}
+
 CUresult
 shim_cuCtxSetLimit(CUlimit limit, size_t value)
 {
@@ -64,14 +106,14 @@ shim_cuCtxSetLimit(CUlimit limit, size_t value)
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (!shared_limit(ctx->device, limit, &most))
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	if (shim_is_solo(ctx->device))
+		return set_own(ctx, limit, value);
+	/* A hint, which may be ignored. */
 	if (limit == CU_LIMIT_MAX_L2_FETCH_GRANULARITY) {
-		/* A hint, which may be ignored. */
 		if (value > L2_FETCH_MAX)
 			return CUDA_ERROR_INVALID_VALUE;
 	} else if (value > most) {
-		log_line(LOG_INFO, "cuCtxSetLimit(%d, %zu) refused: the "
-			 "shared context has %zu", (int)limit, value, most);
-		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+		return set_more(ctx, limit, value, most);
 	}
 	ctx->limits[limit] = value;
 	return CUDA_SUCCESS;

@@ -505,13 +505,20 @@ shim_supply_unreserve(struct shim_chan *chan, uint64_t address, uint64_t size)
 }
 
 bool
-shim_supply_trim(struct shim_chan *chan, CUresult *out_code)
+shim_supply_wait(struct shim_chan *chan, int *tries, CUresult *out_code)
 {
 	struct supply *s = get_supply(chan, false);
-	int tries = 0;
 
 	*out_code = CUDA_ERROR_OUT_OF_MEMORY;
-	return wait_for_memory(s, &tries, out_code) || shim_ipc_sweep();
+	return wait_for_memory(s, tries, out_code) || shim_ipc_sweep();
+}
+
+bool
+shim_supply_trim(struct shim_chan *chan, CUresult *out_code)
+{
+	int tries = 0;
+
+	return shim_supply_wait(chan, &tries, out_code);
 }
 
 void

@@ -47,6 +47,9 @@ void shim_supply_unreserve(struct shim_chan *chan, uint64_t address,
 /* Give back device memory that lies idle, or wait for some to retire. False:
  * there is none, or *out_code says why not. */
 bool shim_supply_trim(struct shim_chan *chan, CUresult *out_code);
+/* The same for what the broker does not hold back until freed memory is there:
+ * with *tries from 0 on it ends. */
+bool shim_supply_wait(struct shim_chan *chan, int *tries, CUresult *out_code);
 /* Give back every chunk that lies idle. */
 void shim_supply_release(struct shim_chan *chan);
 /* Bytes that the client holds and does not use, after giving back what has

@@ -139,6 +139,7 @@ is_repeatable(uint32_t fn)
 	case API_mpsEventQuery:
 	case API_mpsEventSync:
 	case API_mpsEventElapsed:
+	case API_mpsLimitSet:
 		return true;
 	default:
 		return wkr_call_has_stream(fn);

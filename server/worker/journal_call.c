@@ -178,6 +178,11 @@ call_locked(struct wkr_journal *journal, const struct wkr_call *call,
 	case API_mpsGraphBox:
 		add_frame_locked(journal, handle, call->fn, 0, frame, size);
 		return;
+	case API_mpsLimitSet:
+		/* Of each limit the last one. */
+		drop_change_locked(journal, handle, call->fn, 0);
+		add_frame_locked(journal, handle, call->fn, 0, frame, size);
+		return;
 	case API_mpsGraphSetKernel:
 	case API_mpsGraphSetCopy:
 	case API_mpsGraphSetFill:

@@ -53,6 +53,7 @@ struct wkr {
 	unsigned cores;
 	bool measuring; /* overlap.c */
 	bool solo; /* for one client alone */
+	uint64_t client_memory; /* solo: what it may have of the device */
 	struct wkr_lane *lanes[WKR_LANES_MAX];
 	unsigned nlanes;
 	struct wkr_queue helper, gate, reaper;

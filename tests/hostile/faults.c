@@ -274,14 +274,6 @@ three_ends_in_a_minute_are_enough(unsigned rounds)
 	expect_error(&puppets[0], "the worker of device 0 ended");
 }
 
-static bool
-is_software(void)
-{
-	const char *driver = getenv("MPSSHIM_DRIVER");
-
-	return driver && !strcmp(driver, "soft");
-}
-
 /* Clients have all memory that they can get; the next worker finds some. */
 static void
 memory_is_left_for_the_next_worker(unsigned rounds)

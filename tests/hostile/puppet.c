@@ -28,6 +28,7 @@
  *   crashuse     load it and take out the kernel
  *   heap N       kernels that allocate N bytes, 32 times, and free them, in
  *                the middle of others of a stream
+ *   limit N      let the device heap have N MiB
  *   nested       load code whose kernels would launch kernels
  *   export [event], import [event] HANDLE, exported
  *                memory, or an event, of another process: a handle; write
@@ -590,6 +591,18 @@ do_heap(unsigned bytes)
 	OK(cuMemFree(out));
 }
 
+/* Set, as nobody else has it. */
+static void
+do_limit(unsigned mib)
+{
+	size_t want = (size_t)mib << 20, got;
+
+	OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, want));
+	OK(cuCtxGetLimit(&got, CU_LIMIT_MALLOC_HEAP_SIZE));
+	if (got < want)
+		wrong("a limit");
+}
+
 static void
 do_nested(void)
 {
@@ -810,6 +823,8 @@ run(const char *command)
 		do_crash_in_use();
 	else if (!strncmp(command, "heap", 4))
 		do_heap(n);
+	else if (!strncmp(command, "limit", 5))
+		do_limit(n);
 	else if (!strncmp(command, "nested", 6))
 		do_nested();
 	else if (!strncmp(command, "import ", 7))

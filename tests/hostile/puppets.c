@@ -197,6 +197,14 @@ expect_log(const char *part)
 		complain("the log has no \"%s\"", part);
 }
 
+bool
+is_software(void)
+{
+	const char *driver = getenv("MPSSHIM_DRIVER");
+
+	return driver && !strcmp(driver, "soft");
+}
+
 const char *
 unique_name(void)
 {

@@ -53,6 +53,8 @@ long number(const char *text, const char *from, const char *key);
 /* The first worker, waited for. */
 pid_t worker(void);
 void kill_worker(void);
+/* Is it the software device that they run on? */
+bool is_software(void);
 /* That no other run of such a program has. */
 const char *unique_name(void);
 /* All puppets and the broker end. */

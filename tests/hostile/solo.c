@@ -295,6 +295,68 @@ the_device_heap_is_a_reason_to_move(unsigned rounds)
 	await_workers(1);
 }
 
+/* Eight MiB are everybody's; a worker that takes over has what was set. */
+static void
+a_larger_limit_is_a_reason_to_move(unsigned rounds)
+{
+	long shared, own;
+
+	(void)rounds;
+	make(0, 2);
+	make_solo(2, 3);
+	shared = worker_of(&puppets[0]);
+	expect(&puppets[0], "limit 8", "ok");
+	expect_solo(&puppets[0], "");
+	expect(&puppets[1], "hold", "ok");
+	expect(&puppets[0], "limit 64", "ok");
+	expect_solo(&puppets[0], "it wants more of a limit (2)");
+	own = worker_of(&puppets[0]);
+	if (own == shared)
+		complain("it has the worker of the others");
+	expect(&puppets[0], "check", "ok");
+	kill((pid_t)own, SIGKILL);
+	expect(&puppets[0], "heap 1000000", "ok");
+	expect(&puppets[0], "check", "ok");
+	/* Its size is fixed by now. */
+	expect(&puppets[0], "limit 65", "1");
+	expect(&puppets[2], "heap 1000000", "-1");
+	expect(&puppets[1], "free", "ok");
+	expect(&puppets[1], "wait", "ok");
+	expect(&puppets[1], "check", "ok");
+	expect_solo(&puppets[1], "");
+	for (int i = 0; i < 2; i++)
+		expect_quiet(&puppets[i]);
+}
+
+/* What does not fit beside what is left for all; and what cannot move. */
+static void
+a_limit_that_cannot_be_had_is_refused(unsigned rounds)
+{
+	(void)rounds;
+	/* A real one's memory takes long to fill. */
+	if (!is_software()) {
+		row_skipped = true;
+		return;
+	}
+	setenv("SOFTCUDA_MEMORY", "512M", 1);
+	setenv("SOFTCUDA_ACCOUNT", unique_name(), 1);
+	make(0, 1);
+	make_solo(1, 2);
+	expect(&puppets[0], "array", "ok");
+	expect(&puppets[0], "limit 64", "215");
+	expect_error(&puppets[0], "has arrays");
+	expect_solo(&puppets[0], "");
+	expect(&puppets[1], "fill", "ok");
+	expect(&puppets[1], "limit 64", "2");
+	expect(&puppets[1], "empty", "ok");
+	expect(&puppets[1], "limit 64", "ok");
+	expect(&puppets[1], "heap 1000000", "ok");
+	expect(&puppets[1], "check", "ok");
+	expect(&puppets[0], "check", "ok");
+	unsetenv("SOFTCUDA_MEMORY");
+	unsetenv("SOFTCUDA_ACCOUNT");
+}
+
 /* Of the broker, but for code that it keeps. */
 static long
 count_descriptors(void)
@@ -439,6 +501,10 @@ main(int argc, char **argv)
 	row("two faults are enough", two_faults_are_enough, 1);
 	row("the device heap is a reason to move",
 	    the_device_heap_is_a_reason_to_move, 1);
+	row("a larger limit is a reason to move",
+	    a_larger_limit_is_a_reason_to_move, 1);
+	row("a limit that cannot be had is refused",
+	    a_limit_that_cannot_be_had_is_refused, 1);
 	row("moves leave nothing", moves_leave_nothing, 2);
 	row("worker or client may be killed while it moves",
 	    killed_while_it_moves, rounds);

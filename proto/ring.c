@@ -113,6 +113,16 @@ ring_take(struct ring *ring, uint8_t *buf, uint32_t cap, uint32_t *out_size)
 	return 0;
 }
 
+bool
+ring_holds(struct ring *ring, uint32_t size)
+{
+	/* Acquire: as in ring_take. */
+	if (ring->seen - ring->own < size)
+		ring->seen = atomic_load_explicit(&ring->words->tail,
+						  memory_order_acquire);
+	return ring->seen - ring->own >= size;
+}
+
 void
 ring_give(struct ring *ring, uint64_t position)
 {

@@ -48,6 +48,8 @@ int ring_pop(struct ring *ring, uint8_t *buf, uint32_t cap,
 int ring_take(struct ring *ring, uint8_t *buf, uint32_t cap,
 	      uint32_t *out_size);
 void ring_give(struct ring *ring, uint64_t position);
+/* Are that many bytes there, behind what has been taken? */
+bool ring_holds(struct ring *ring, uint32_t size);
 /* Go on where another consumer has ended: at the first frame whose space it
  * has not given back, or (skip) behind all that there is. */
 void ring_take_over(struct ring *ring, bool skip);

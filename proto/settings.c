@@ -26,7 +26,7 @@ struct setting {
 
 static const char *const perf_words[] = {
 	"no_ring", "no_post", "no_cache", "no_pin", "no_share", "no_word",
-	"no_swap", "no_line", NULL,
+	"no_swap", "no_line", "no_backlog", NULL,
 };
 static const char *const no_broker_words[] = {
 	"start", "native", "error", NULL,
@@ -144,7 +144,7 @@ static const struct setting settings[] = {
 	{ "MPSSHIM_PERF", SETTINGS_SHIM | SETTINGS_BROKER, .words = perf_words,
 	  .list = true, .takes = "a list of no_ring, no_post, no_cache, "
 	  "no_pin, no_share, no_word, no_swap, "
-	  "no_line" },
+	  "no_line, no_backlog" },
 	{ "MPSSHIM_NO_BROKER", SETTINGS_SHIM, .words = no_broker_words,
 	  .takes = "start, native or error" },
 	{ "MPSSHIM_LOG", SETTINGS_SHIM | SETTINGS_BROKER, .good = is_log,

@@ -12,7 +12,7 @@ USE_check_worker_traits := worker
 
 # Tests that talk to a running worker.
 RIG := $(addprefix $(OBJ)/,tests/unit/worker_rig.o gen/api_sigs.o)
-$(addprefix $(T)/check_worker,$(addprefix _,gate hostile image overlap queue start)) \
+$(addprefix $(T)/check_worker,$(addprefix _,batch gate hostile image overlap queue start)) \
 	$(T)/check_worker: $(RIG)
 USE_check_chan := shim
 USE_check_crew := shim

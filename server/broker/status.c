@@ -115,6 +115,7 @@ add_worker_figures(const Mps__ClientStat *from, Mps__ClientStat *to)
 	to->retired += from->retired;
 	to->late_errors += from->late_errors;
 	to->launches += from->launches;
+	to->graph_launches += from->graph_launches;
 	to->kernel_ns += from->kernel_ns;
 	to->busy_ns += from->busy_ns;
 	if (*from->waiting)

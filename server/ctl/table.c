@@ -139,6 +139,9 @@ print_clients(const Mps__StatusReply *s)
 			printf(" (%s)", c->waiting);
 		if (*c->solo)
 			printf(" [solo: %s]", c->solo);
+		if (c->graph_launches)
+			printf(" [%" PRIu64 " launches in batches]",
+			       c->graph_launches);
 		if (c->late_errors)
 			printf(" [%" PRIu64 " late errors]", c->late_errors);
 		printf("\n");

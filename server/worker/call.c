@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/worker/backlog.h"
+#include "server/worker/batch.h"
 #include "server/worker/call.h"
 #include "server/worker/crash.h"
 #include "server/worker/lane.h"
@@ -396,6 +397,7 @@ wkr_frame(struct wkr_client *client, const uint8_t *frame, uint32_t size,
 		return do_launch(client, &launch, frame, size);
 	}
 	if (header.type == FRAME_CALL) {
+		wkr_batch_issue(client);
 		if (!data_read_call(body, body_size, &call) &&
 		    !unpack_call(&arena, body, body_size, &call))
 			return -EBADMSG;

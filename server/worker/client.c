@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/shmem.h"
+#include "server/worker/batch.h"
 #include "server/worker/call.h"
 #include "server/worker/crash.h"
 #include "server/worker/graph.h"
@@ -311,6 +312,7 @@ bury(struct wkr_job *job)
 		wkr_print_release(client);
 		wkr_streams_destroy(client);
 		free_graphs(client);
+		wkr_kits_free(client);
 		free_objects(client, true);
 		free_ranges(client, WKR_CHUNK);
 		free_ranges(client, WKR_MAPPING);

@@ -35,6 +35,7 @@ struct wkr_restore;
 struct wkr_pending;
 struct wkr_grave;
 struct wkr_host;
+struct wkr_kit;
 struct wkr_behind;
 struct wkr_note;
 
@@ -78,6 +79,8 @@ struct wkr_client {
 	struct wkr_group *groups;
 	struct wkr_pending *pending; /* oldest first */
 	struct wkr_grave *graves;
+	struct wkr_kit *kits;	     /* kit.c */
+	uint32_t nkits, kit_wishes, kit_failures;
 	struct wkr_host *hosts;	     /* hostfunc.c, oldest first */
 	struct wkr_behind *backlog, **backlog_end; /* backlog.c, likewise */
 	uint32_t backlog_frames;
@@ -93,6 +96,7 @@ struct wkr_client {
 	/* keep.c: what page->issued, done and kept say, and the frames behind
 	 * the last; read: what those among them read of the device. */
 	uint64_t issued, done, kept;
+	uint64_t kept_at_begin; /* kept, before the frame in hand */
 	uint32_t nkept;
 	struct wkr_kept kept_frames[WKR_KEPT_MAX];
 	uint64_t read, read_size;
@@ -114,7 +118,7 @@ struct wkr_client {
 				     * can have been running; 0: none */
 	_Atomic uint64_t held_until_ns; /* at the load gate */
 	_Atomic uint32_t jobs;	    /* of its in other threads */
-	_Atomic uint64_t launches, late_errors, ring_frames, socket_frames;
+	_Atomic uint64_t launches, graph_launches, late_errors, ring_frames, socket_frames;
 	_Atomic uint64_t device_bytes, host_bytes;
 	_Atomic(const char *) waiting; /* what for, for status; constants */
 	_Atomic uint32_t gated; /* of its calls, those of the gate's thread */

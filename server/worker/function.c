@@ -40,6 +40,13 @@ wkr_function_ref(struct wkr_client *client, uint64_t handle)
 	return f;
 }
 
+static bool
+has_clusters(const struct function_info *info)
+{
+	return info->attributes[CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET] ||
+	       info->attributes[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+}
+
 static void
 read_attributes(CUfunction f, struct function_info *info)
 {
@@ -227,6 +234,7 @@ put_function(struct wkr_call *call, struct wkr_module *m, uint64_t handle,
 	f->module = m;
 	f->handle = handle;
 	f->param_bytes = k->info->param_bytes;
+	f->clusters = has_clusters(k->info);
 	f->printer = m->printing ? &k->printer : NULL;
 	atomic_store(&f->ready, true);
 	r = wkr_put_new(call, HANDLE_FUNCTION, handle, f);
@@ -265,6 +273,7 @@ wkr_function_read(struct wkr_function *f)
 		return r;
 	f->native = k->native;
 	f->param_bytes = k->info->param_bytes;
+	f->clusters = has_clusters(k->info);
 	f->printer = f->module->printing ? &k->printer : NULL;
 	return CUDA_SUCCESS;
 }

@@ -74,7 +74,7 @@ wkr_keep_begin(struct wkr_call *call, bool again)
 		};
 	} else {
 		begun = client;
-		kept_before = client->kept;
+		kept_before = client->kept_at_begin = client->kept;
 		set_kept(client, call->seq);
 	}
 	if (call->seq > client->issued)

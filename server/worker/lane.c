@@ -243,6 +243,7 @@ serve_ring(struct wkr_client *client, struct ring *ring, bool ordered)
 	for (; n < BATCH && !client->closed; n++) {
 		int r;
 
+		lane->batch.left = ordered ? BATCH - 1 - n : 0;
 		if (ordered ? client->held != NULL
 			    : atomic_load(&client->jobs) >= WKR_JOBS_MAX)
 			break;
@@ -255,9 +256,12 @@ serve_ring(struct wkr_client *client, struct ring *ring, bool ordered)
 			wkr_client_drop(client, "its ring makes no sense");
 			break;
 		}
+		lane->batch.frame_size = size;
 		if (!do_frame(client, lane->frame, size, ordered))
 			break;
 	}
+	lane->batch.left = 0;
+	wkr_batch_issue(client);
 	wkr_count(&client->ring_frames, n);
 	return n > 0;
 }
@@ -382,6 +386,7 @@ serve(struct wkr_client *client, bool resting)
 			      memory_order_relaxed);
 	wkr_graves_poll(client);
 	wkr_streams_reap(client);
+	wkr_kits_reap(client);
 	if (client->out_size && !wkr_reply_flush(client))
 		wkr_client_drop(client, "its socket is broken");
 	if (parting && !resting)

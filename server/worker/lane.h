@@ -6,6 +6,7 @@
 #ifndef SERVER_WORKER_LANE_H
 #define SERVER_WORKER_LANE_H
 
+#include "server/worker/batch.h"
 #include "server/worker/client.h"
 
 /* What another thread asks of a lane. */
@@ -29,6 +30,7 @@ struct wkr_lane {
 	CUstream flush;		  /* has never any work (print.c) */
 	struct wkr_fence *fences; /* unused ones */
 	uint64_t now_ns;	  /* when its turn began */
+	struct wkr_batch batch;	  /* batch.c */
 	uint32_t looks;		  /* turns in which nothing moved */
 	_Atomic bool resting; /* it has seen wkr.paused, and begins nothing */
 	_Atomic uint64_t shut_seen; /* a turn began after the gate was shut so

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/launch.h"
+#include "server/worker/batch.h"
 #include "server/worker/call.h"
 #include "server/worker/launch_attrs.h"
 #include "server/worker/module.h"
@@ -148,9 +149,20 @@ issue(struct wkr_call *call, struct wkr_launch *launch,
 	struct wkr_bracket *bracket;
 	CUresult r;
 
+	if (wkr_batch_fits(call, launch, function, s, size)) {
+		wkr_keep_begin(call, false);
+		wkr_stream_end(call, s, true);
+		wkr_batch_add(call, launch, function, params);
+		return CUDA_SUCCESS;
+	}
 	r = wkr_stream_begin(call, s);
 	if (r != CUDA_SUCCESS)
 		return r;
+	if (wkr_batch_begins(call, launch, function, s, size)) {
+		wkr_stream_end(call, s, true);
+		wkr_batch_add(call, launch, function, params);
+		return CUDA_SUCCESS;
+	}
 	launch->config.hStream = s->native;
 	bracket = wkr_overlap_before(s);
 	r = wkr_ok(wkr.drv.cuLaunchKernelEx(&launch->config, function->native,
@@ -159,6 +171,7 @@ issue(struct wkr_call *call, struct wkr_launch *launch,
 	if (r != CUDA_SUCCESS)
 		return r;
 	wkr_stream_end(call, s, true);
+	function->ran = true;
 	wkr_count(&call->client->launches, 1);
 	return CUDA_SUCCESS;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "server/worker/batch.h"
 #include "server/worker/call.h"
 #include "server/worker/compile.h"
 #include "server/worker/crash.h"
@@ -143,6 +144,7 @@ main(int argc, char **argv)
 			snprintf(message, sizeof(message),
 				 "MPSSHIM_OVERLAP: no timing events");
 	}
+	wkr_batch_start();
 	if (status == CUDA_SUCCESS && start_threads() < 0) {
 		status = CUDA_ERROR_OUT_OF_MEMORY;
 		snprintf(message, sizeof(message),

@@ -3,6 +3,7 @@
  * Modules. Loading runs on the gate's thread; an unload has its place in the
  * ordered ring and its driver call on the reaper's.
  */
+#include "server/worker/batch.h"
 #include "server/worker/module.h"
 
 #include <errno.h>
@@ -672,6 +673,7 @@ wkr_mpsModuleUnload(struct wkr_call *call, uint64_t module)
 		m = NULL; /* the gate still has it */
 	if (m) {
 		handle_remove(client->table, HANDLE_MODULE, module);
+		wkr_kits_leave(client, m);
 		forget_functions_locked(m);
 		unlink_module_locked(m);
 		while ((range = wkr_ranges_take_owned(&client->ranges, m)))

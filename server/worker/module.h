@@ -97,6 +97,8 @@ struct wkr_function {
 	struct wkr_module *module;
 	uint64_t handle;
 	uint32_t param_bytes;
+	bool clusters; /* its launches are clusters, asked for or not */
+	bool ran;      /* has been launched (lane's) */
 	struct wkr_printer *printer; /* its kernel's; NULL: it cannot print */
 	/* dormant.c */
 	_Atomic bool ready; /* what is above can be used; or error says why

@@ -126,6 +126,7 @@ fill_client(Mps__ClientStat *s, struct wkr_client *c, char *text)
 	s->retired = atomic_load(&c->retired);
 	s->late_errors = atomic_load(&c->late_errors);
 	s->launches = atomic_load(&c->launches);
+	s->graph_launches = atomic_load(&c->graph_launches);
 	s->kernel_ns = kernel_ns(c->id);
 	if (wkr.measuring)
 		s->busy_ns = wkr_overlap_busy_ns(c->id);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "server/worker/backlog.h"
+#include "server/worker/batch.h"
 #include "server/worker/call.h"
 #include "server/worker/lane.h"
 #include "server/worker/overlap.h"
@@ -138,6 +139,7 @@ stream_free(struct wkr_stream *s)
 {
 	if (s->brackets)
 		wkr_brackets_drop(s);
+	wkr_kits_forget(s);
 	if (s->native)
 		wkr_ok(wkr.drv.cuStreamDestroy_v2(s->native));
 	wkr_word_give(s->word);
@@ -267,6 +269,23 @@ order(struct wkr_stream *s)
 	return r;
 }
 
+/* Would order() do nothing? */
+static bool
+is_ordered(const struct wkr_stream *s)
+{
+	const struct wkr_stream *legacy = s->group->legacy;
+
+	if (s->kind != WKR_STREAM_LEGACY)
+		return s->kind == WKR_STREAM_NON_BLOCKING || !legacy ||
+		       s->seen == legacy->issued;
+	for (const struct wkr_stream *i = s->client->streams; i; i = i->next)
+		if (i != s && i->group == s->group &&
+		    i->kind != WKR_STREAM_NON_BLOCKING &&
+		    i->joined != i->issued)
+			return false;
+	return true;
+}
+
 bool
 wkr_is_crowded(void)
 {
@@ -281,11 +300,19 @@ has_credit(const struct wkr_stream *s)
 		       : s->entries - s->entries_retired < WKR_CREDIT;
 }
 
+bool
+wkr_stream_goes_on(const struct wkr_stream *s, unsigned launches)
+{
+	return !wkr_is_crowded() && !s->waited && is_ordered(s) &&
+	       s->entries - s->entries_retired + launches <= WKR_CREDIT;
+}
+
 CUresult
 wkr_stream_begin(struct wkr_call *call, struct wkr_stream *s)
 {
 	CUresult r;
 
+	wkr_batch_issue(s->client);
 	if (wkr_gate_is_shut(call->client)) {
 		call->client->parked = "code that is being loaded";
 		call->client->at_gate = true;

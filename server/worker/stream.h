@@ -134,6 +134,9 @@ void wkr_knows(struct wkr_client *client);
  * when the stream has no credit, or an error; nothing has happened unless it
  * is 0. */
 CUresult wkr_stream_begin(struct wkr_call *call, struct wkr_stream *stream);
+/* Has the driver room for so many launches in a row, and nothing to do between
+ * them? A fence that falls due there can come a little later. */
+bool wkr_stream_goes_on(const struct wkr_stream *stream, unsigned launches);
 void wkr_stream_end(struct wkr_call *call, struct wkr_stream *stream,
 		    bool launch);
 /* It has work, or a host function. */

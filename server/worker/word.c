@@ -29,9 +29,8 @@ static struct {
 	struct wkr_word *free;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Does MPSSHIM_PERF have that word? */
-static bool
-is_off(const char *word)
+bool
+wkr_is_off(const char *word)
 {
 	const char *perf = getenv("MPSSHIM_PERF");
 
@@ -64,7 +63,7 @@ wkr_words_start(void)
 	CUdeviceptr device;
 	void *lines;
 
-	if (is_off("no_word") || !driver_writes_words() ||
+	if (wkr_is_off("no_word") || !driver_writes_words() ||
 	    wkr.drv.cuMemHostAlloc(&lines, WORDS * LINE,
 				   CU_MEMHOSTALLOC_PORTABLE |
 					   CU_MEMHOSTALLOC_DEVICEMAP) !=
@@ -87,7 +86,7 @@ wkr_words_start(void)
 bool
 wkr_words_tell(void)
 {
-	return pool.free && !is_off("no_line");
+	return pool.free && !wkr_is_off("no_line");
 }
 
 struct wkr_word *

@@ -54,6 +54,7 @@ struct wkr {
 	bool measuring; /* overlap.c */
 	bool solo; /* for one client alone */
 	uint64_t client_memory; /* solo: what it may have of the device */
+	bool batching;	/* batch.c */
 	struct wkr_lane *lanes[WKR_LANES_MAX];
 	unsigned nlanes;
 	struct wkr_queue helper, gate, reaper;
@@ -114,6 +115,9 @@ CUresult wkr_ok(CUresult code);
 _Noreturn void wkr_leave(int status);
 
 uint64_t wkr_now_ns(void);
+
+/* word.c: does MPSSHIM_PERF have that word? */
+bool wkr_is_off(const char *word);
 
 /* Add to a figure that one thread writes and others read. */
 static inline void

@@ -11,6 +11,7 @@ enum { ALL = SETTINGS_SHIM | SETTINGS_BROKER | SETTINGS_SOFT };
 
 static const char *const good[][2] = {
 	{ "MPSSHIM_PERF", "no_ring" }, { "MPSSHIM_PERF", "no_post,no_cache," },
+	{ "MPSSHIM_PERF", "no_line,no_backlog" },
 	{ "MPSSHIM_PERF", "" }, { "MPSSHIM_NO_BROKER", "native" },
 	{ "MPSSHIM_LOG", "debug" }, { "MPSSHIM_LOG", "info:/dev/null" },
 	{ "MPSSHIM_LOG", ":/dev/null" }, { "MPSSHIM_IDLE_S", "0" },

@@ -5,14 +5,14 @@
 
 API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries register \
 	threads)
-API_FACTS := $(addprefix $(T)/,attributes batches copies graphs_if graphs_memory graphs_moved ipc ipc_tokens launch_set linker \
+API_FACTS := $(addprefix $(T)/,attributes backlog batches copies graphs_if graphs_memory graphs_moved ipc ipc_tokens launch_set linker \
 	mapped memops memory_host memory_pool memory_vmm pageable queries tensor textures)
 CUDADEVRT := $(firstword $(wildcard $(CUDA)/lib64/libcudadevrt.a $(CUDA)/lib/libcudadevrt.a))
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt \
 	$(T)/managed_rt $(if $(CUDADEVRT),$(T)/libcudadevrt.a)
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
-CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh cudart.sh graphs.sh guest.sh ipc.sh shared.sh \
+CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh backlog.sh cudart.sh graphs.sh guest.sh ipc.sh shared.sh \
 	libraries.sh memory.sh)
 
 # Unmodified programs: never built with the sanitizers that ours may have.

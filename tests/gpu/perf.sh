@@ -3,11 +3,11 @@
 #
 # What each shortcut is worth: parts of the micro benchmarks with it and
 # without, and what a worker's start is spent on. On a machine that builds
-# nothing, from what `make bench-stage` left in .carry/bench; 30 s.
+# nothing, from what `make bench-stage` left in .carry/bench; 60 s.
 #
 #	[OUT=folder] tests/gpu/perf.sh [PART...]
 #
-# Parts: wait kernels copy start. Leaves $OUT/perf.txt.
+# Parts: wait kernels backlog copy start. Leaves $OUT/perf.txt.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 MPSSHIM_BUILD=${MPSSHIM_BUILD:-$PWD/.carry/bench}
@@ -47,6 +47,15 @@ kernels_part() {
 	measure mpsrun "empty" MPSSHIM_LANES=2
 }
 
+# Kernels of nothing and of 15 us, of 1 client and of 8.
+backlog_part() {
+	for kernels in empty spin; do
+		measure native "$kernels"
+		measure mpsrun "$kernels"
+		measure mpsrun "$kernels" MPSSHIM_PERF=no_backlog
+	done
+}
+
 copy_part() {
 	measure native "copy"
 	measure mpsrun "copy"
@@ -67,7 +76,7 @@ start_part() {
 	unset CUDA_MPS_PIPE_DIRECTORY MPSSHIM_LOG
 }
 
-[ $# -gt 0 ] || set -- wait kernels copy start
+[ $# -gt 0 ] || set -- wait kernels backlog copy start
 for part in "$@"; do
 	"${part}_part"
 done | tee "$out/perf.txt"

@@ -193,11 +193,13 @@ def main(work):
             len(neighbour.wrong), neighbour.runs, took,
             neighbour.wrong[:2] or ""))
     for name, value in base.items():
-        # The heap keeps an arena for each thread that has ever been there,
-        # a sanitizer's one for each size.
+        # The heap keeps an arena for each thread that has ever been there, a
+        # sanitizer's one for each size, and in it what is known of images.
         slack = 0
         if name.startswith("worker mappings"):
-            slack = 1000 if os.environ.get("MPSSHIM_SAN") else 16
+            slack = 16 + after["workers"][0]["images"] // 16
+            if os.environ.get("MPSSHIM_SAN"):
+                slack += 1000
         row(abs(now[name] - value) <= slack, "%s: %d before, %d after" % (
             name, value, now[name]))
     print("      bad frames seen by the broker: %d; clients: %d; images in "

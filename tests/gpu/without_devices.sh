@@ -20,11 +20,12 @@ if ! "${space[@]}" true 2>/dev/null; then
 fi
 # Of the old /dev it keeps what a program without a GPU finds everywhere. The
 # names of the old one go with the mount, so they are tied to a folder first.
+# NVML makes the nodes that it misses: nodev keeps them shut.
 # shellcheck disable=SC2016
 exec "${space[@]}" --propagation private bash -c '
 	set -e
 	new=$(mktemp -d)
-	mount -t tmpfs -o mode=755 none "$new"
+	mount -t tmpfs -o mode=755,nodev none "$new"
 	for name in null zero full random urandom tty; do
 		: >"$new/$name"
 		mount --bind "/dev/$name" "$new/$name"

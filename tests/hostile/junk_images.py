@@ -60,4 +60,4 @@ for i in range(count):
     answers[load(junk())] += 1
 assert load(PTX) == 0
 print("seed %d:" % seed, dict(answers))
-sys.exit(0 if set(answers) <= KNOWN and len(answers) > 2 else 1)
+sys.exit(0 if set(answers) <= KNOWN and {200, 218} <= set(answers) else 1)

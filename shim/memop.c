@@ -71,10 +71,8 @@ check(const CUstreamBatchMemOpParams *op)
 			    &range);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		flags = op->writeValue.flags;
-		return flags & ~(unsigned)
-		       CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER ?
-		       CUDA_ERROR_INVALID_VALUE :
+		/* Version 2 knows no write without a barrier. */
+		return op->writeValue.flags ? CUDA_ERROR_INVALID_VALUE :
 		       find(op->writeValue.address, is_wide(op->operation),
 			    &range);
 	case CU_STREAM_MEM_OP_BARRIER:
@@ -242,7 +240,7 @@ shim_cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
 		r = shim_capture_legacy(stream);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (flags || count == 0 || count > BATCH_MAX || ops == NULL)
+	if (flags || count > BATCH_MAX || (count > 0 && ops == NULL))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < count && r == CUDA_SUCCESS; i++)
 		r = check(&ops[i]);

@@ -115,8 +115,8 @@ op_check(const CUstreamBatchMemOpParams *op)
 		return CUDA_SUCCESS;
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		if (op->writeValue.flags &
-		    ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+		/* Version 2 knows no write without a barrier. */
+		if (op->writeValue.flags)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (op->writeValue.address % size ||
 		    !soft_mem_check(op->writeValue.address, size, true))
@@ -142,8 +142,12 @@ cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
 
 	if (res)
 		return res;
+	if (count > BATCH_MAX || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!count)
+		return CUDA_SUCCESS;
 	soft_follow(ops);
-	if (!ops || !count || count > BATCH_MAX || flags)
+	if (!ops)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < count && !res; i++)
 		res = op_check(&ops[i]);

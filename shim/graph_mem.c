@@ -250,11 +250,12 @@ check_params(const CUDA_MEM_ALLOC_NODE_PARAMS *p)
 
 	if (p->bytesize == 0 ||
 	    p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	    p->poolProps.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
 	    at->type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    !shim_device_exists(at->id))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (at->id != shim_current->device)
+	/* Memory of graphs is exported by no driver. */
+	if (at->id != shim_current->device ||
+	    p->poolProps.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return check_access(p);
 }

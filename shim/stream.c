@@ -225,8 +225,8 @@ shim_stream_drop_context(struct shim_context *ctx)
 
 /* ---- entry points ---- */
 
-static int
-clamp_priority(const struct shim_context *ctx, int priority)
+int
+shim_stream_clamp(const struct shim_context *ctx, int priority)
 {
 	const Mps__Device *info = shim_process.devices[ctx->device].info;
 
@@ -251,7 +251,7 @@ shim_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags,
 		return r;
 	ctx = shim_current;
 	r = make(ctx, flags ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
-		 clamp_priority(ctx, priority), &stream);
+		 shim_stream_clamp(ctx, priority), &stream);
 	if (r == CUDA_SUCCESS)
 		*phStream = (CUstream)(uintptr_t)stream->object.handle;
 	return r;

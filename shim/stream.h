@@ -56,6 +56,9 @@ CUresult shim_stream_resolve(CUstream stream, uint64_t *out_handle);
 CUresult shim_stream_find(CUstream stream, struct shim_context *ctx,
 			  struct shim_stream **out_stream);
 
+/* What a stream's priority becomes: the nearest that there is. */
+int shim_stream_clamp(const struct shim_context *ctx, int priority);
+
 /* stream_attr.c. What the stream adds to a launch that does not say itself. */
 struct shim_launch;
 CUresult shim_stream_attrs_add(struct shim_stream *stream,

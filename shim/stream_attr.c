@@ -130,7 +130,6 @@ check(const struct shim_stream *stream, CUstreamAttrID attr,
       const CUstreamAttrValue *v)
 {
 	int device = stream->object.ctx->device;
-	const Mps__Device *info = shim_process.devices[device].info;
 	bool good;
 
 	switch ((int)attr) {
@@ -139,8 +138,7 @@ check(const struct shim_stream *stream, CUstreamAttrID attr,
 		       v->syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC;
 		break;
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		good = v->priority <= info->least_priority &&
-		       v->priority >= info->greatest_priority;
+		good = true;
 		break;
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
@@ -168,7 +166,8 @@ set_locked(struct shim_stream *stream, CUstreamAttrID attr,
 		a->policy = (int)v->syncPolicy;
 		break;
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		stream->priority = v->priority;
+		stream->priority = shim_stream_clamp(stream->object.ctx,
+						     v->priority);
 		break;
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
 		memset(&a->map, 0, sizeof(a->map));

@@ -205,6 +205,14 @@ soft_stream_from(CUstream handle, struct soft_stream **out_stream,
 	return CUDA_SUCCESS;
 }
 
+static int
+clamp_priority(int priority)
+{
+	if (priority > 0)
+		return 0;
+	return priority < PRIORITY_GREATEST ? PRIORITY_GREATEST : priority;
+}
+
 CUresult
 soft_stream_make(CUstream *out, struct soft_ctx *ctx, unsigned flags,
 		 int priority)
@@ -212,11 +220,7 @@ soft_stream_make(CUstream *out, struct soft_ctx *ctx, unsigned flags,
 	struct soft_stream *stream;
 
 	/* Out of range is clamped, not refused. */
-	if (priority > 0)
-		priority = 0;
-	if (priority < PRIORITY_GREATEST)
-		priority = PRIORITY_GREATEST;
-	stream = soft_stream_new(ctx, flags, priority);
+	stream = soft_stream_new(ctx, flags, clamp_priority(priority));
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*out = (CUstream)stream;
@@ -487,11 +491,8 @@ cuStreamSetAttribute(CUstream handle, CUstreamAttrID attr,
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((unsigned)attr) {
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		if (value->priority > 0 ||
-		    value->priority < PRIORITY_GREATEST)
-			return CUDA_ERROR_INVALID_VALUE;
 		pthread_mutex_lock(&soft_sched.lock);
-		stream->priority = value->priority;
+		stream->priority = clamp_priority(value->priority);
 		pthread_mutex_unlock(&soft_sched.lock);
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:

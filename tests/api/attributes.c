@@ -80,6 +80,8 @@ words(CUstream a, CUstream b)
 	fact_is(greatest, value_of(a, CU_STREAM_ATTRIBUTE_PRIORITY).priority,
 		"is told");
 	told("one that there is not", set_priority(a, greatest - 100));
+	fact_is(greatest, value_of(a, CU_STREAM_ATTRIBUTE_PRIORITY).priority,
+		"the nearest that there is");
 	fact_is(CUDA_SUCCESS, set_policy(a, CU_SYNC_POLICY_YIELD),
 		"a policy of waits");
 	fact_is(CU_SYNC_POLICY_YIELD, value_of(a,

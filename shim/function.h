@@ -19,6 +19,9 @@ struct shim_kernel;
 struct shim_module;
 struct shim_setup;
 
+/* Blocks that every device with clusters can have in one (cuda.h, "portable"). */
+#define PORTABLE_CLUSTER 8
+
 /*
  * Attributes that a client may set. They are this client's alone: the
  * CUfunction in the worker is shared and never changed; what matters to the

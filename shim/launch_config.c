@@ -15,9 +15,6 @@
 #include "shim/module.h"
 #include "shim/range.h"
 
-/* What every device with clusters can do (cuda.h, "portable"). */
-#define PORTABLE_CLUSTER 8u
-
 static CUresult
 add(struct shim_launch *launch, CUlaunchAttributeID id, const void *value,
     size_t size)

@@ -285,6 +285,14 @@ CUresult
 shim_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
 					const CUlaunchConfig *config)
 {
-	return ask_clusters(call_mpsOccupancyClusterSize, clusterSize, func,
-			    config);
+	struct shim_function *function;
+	CUresult r = ask_clusters(call_mpsOccupancyClusterSize, clusterSize,
+				  func, config);
+
+	/* The worker's function allows more, whatever this client's does. */
+	if (r == CUDA_SUCCESS && *clusterSize > PORTABLE_CLUSTER &&
+	    shim_function_find(func, &function) == CUDA_SUCCESS &&
+	    !function->settings->non_portable)
+		*clusterSize = PORTABLE_CLUSTER;
+	return r;
 }

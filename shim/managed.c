@@ -65,6 +65,14 @@ find_part(CUdeviceptr address, size_t size, uint64_t *out_start,
 	return true;
 }
 
+/* Also where advice is about no place. */
+static bool
+is_place(const CUmemLocation *place)
+{
+	return place->type >= CU_MEM_LOCATION_TYPE_DEVICE &&
+	       place->type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
 /* What advice remembers of a place: ids that mean something, and those only. */
 static CUresult
 check_place(CUmemLocation *place)
@@ -126,7 +134,7 @@ shim_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
 	CUresult r = CUDA_SUCCESS;
 
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY ||
-	    advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY ||
+	    advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY || !is_place(&location) ||
 	    !find_part(devPtr, count, &start, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* These name no place. */

@@ -81,9 +81,10 @@ cuMemAdvise_v2(CUdeviceptr ptr, size_t count, CUmem_advise advice,
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY ||
 	    advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY || !is_managed(ptr, count))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Read-mostly is about no place. */
-	return advice <= CU_MEM_ADVISE_UNSET_READ_MOSTLY ? CUDA_SUCCESS :
-	       location_check(location);
+	res = location_check(location);
+	/* Read-mostly is about no place, but one must be named. */
+	return advice <= CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
+	       res == CUDA_ERROR_INVALID_DEVICE ? CUDA_SUCCESS : res;
 }
 
 CUresult

@@ -124,6 +124,12 @@ functions(void)
 	config.sharedMemBytes = 40000;
 	numbers("with shared memory", cuOccupancyMaxPotentialClusterSize(
 			&value, (CUfunction)kernel, &config), &value, 1);
+	OK(cuKernelSetAttribute(
+		CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1,
+		kernel, 0));
+	OK(cuOccupancyMaxPotentialClusterSize(&value, (CUfunction)kernel,
+					      &config));
+	fact("more if they need not be portable", value == 16);
 	answers("no managed variable", cuLibraryGetManaged(&p, &size, library,
 							   "none"),
 		CUDA_ERROR_NOT_FOUND);
@@ -210,18 +216,18 @@ advice(CUdeviceptr p)
 	int value[2];
 
 	remembered("nothing said", p, SIZE);
-	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, none));
+	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, device));
 	remembered("read mostly", p, SIZE);
-	OK(cuMemAdvise(p, half, CU_MEM_ADVISE_UNSET_READ_MOSTLY, none));
+	OK(cuMemAdvise(p, half, CU_MEM_ADVISE_UNSET_READ_MOSTLY, device));
 	remembered("half of it not", p, SIZE);
 	remembered("the other half", p + half, half);
-	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_UNSET_READ_MOSTLY, none));
+	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_UNSET_READ_MOSTLY, device));
 	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device));
 	remembered("preferred on the device", p, SIZE);
 	OK(cuMemAdvise(p, half, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, host));
 	remembered("half on the host", p, half);
 	remembered("both", p, SIZE);
-	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, none));
+	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, host));
 	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_SET_ACCESSED_BY, device));
 	remembered("used by the device", p, SIZE);
 	OK(cuMemAdvise(p, SIZE, CU_MEM_ADVISE_UNSET_ACCESSED_BY, device));
@@ -238,6 +244,9 @@ advice(CUdeviceptr p)
 		CUDA_ERROR_INVALID_VALUE);
 	answers("there is no attribute 99", cuMemRangeGetAttribute(
 			value, 4, (CUmem_range_attribute)99, p, SIZE),
+		CUDA_ERROR_INVALID_VALUE);
+	answers("no place", cuMemAdvise(
+			p, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, none),
 		CUDA_ERROR_INVALID_VALUE);
 	answers("no place of that kind", cuMemAdvise(
 			p, SIZE, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, none),

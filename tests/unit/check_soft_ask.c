@@ -432,7 +432,10 @@ START_TEST(hints_are_for_managed_memory)
 				 .id = 99 }, 0, NULL),
 		CUDA_ERROR_INVALID_DEVICE);
 	ok(cuMemAdvise_v2(managed, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY,
-		(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_INVALID }));
+		(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_DEVICE }));
+	expect(cuMemAdvise_v2(managed, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY,
+		(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_INVALID }),
+		CUDA_ERROR_INVALID_VALUE);
 	expect(cuMemAdvise_v2(managed, 4096, CU_MEM_ADVISE_SET_ACCESSED_BY,
 		(CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_INVALID }),
 		CUDA_ERROR_INVALID_VALUE);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proto/err.h"
+#include "proto/launch.h"
 #include "shim/function.h"
 #include "shim_impl.h"
 
@@ -83,7 +84,8 @@ shim_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (numbytes <= function->info->param_bytes)
+	/* More than this function takes is refused when it is launched. */
+	if (numbytes <= LAUNCH_PARAMS_MAX)
 		function->setup->size = numbytes;
 	else
 		r = CUDA_ERROR_INVALID_VALUE;

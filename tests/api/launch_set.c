@@ -86,9 +86,12 @@ main(void)
 	OK(cuCtxSynchronize());
 	answers("no block", cuFuncSetBlockShape(put, 0, 1, 1),
 		CUDA_ERROR_INVALID_VALUE);
-	answers("more parameters than there are", cuParamSetSize(put, 5000),
-		CUDA_ERROR_INVALID_VALUE);
 	answers("no grid", cuLaunchGrid(put, 0, 1), CUDA_ERROR_INVALID_VALUE);
+	answers("more parameters than any function has",
+		cuParamSetSize(put, 1 << 20), CUDA_ERROR_INVALID_VALUE);
+	OK(cuParamSetSize(put, 5000));
+	fact("more parameters than there are are not launched",
+	     cuLaunch(put) != CUDA_SUCCESS);
 	OK(cuMemFree(p));
 	return facts_end();
 }

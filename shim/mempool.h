@@ -7,6 +7,7 @@
 #define SHIM_MEMPOOL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ struct shim_mempool {
 	/* Constant. Of another process: whose, and its number there. */
 	uint64_t client, number;
 	bool shareable;               /* made to be exported */
+	atomic_bool exported;         /* and was */
 };
 
 /* Of a device that exists: CUDA's own, and what programs have set. NULL: no

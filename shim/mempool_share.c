@@ -24,8 +24,10 @@ shim_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
 	    handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = shim_ipc_export_pool(found->device, found->object.handle, &fd);
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		*(int *)handle_out = fd;
+		atomic_store(&found->exported, true);
+	}
 	return r;
 }
 
@@ -69,7 +71,7 @@ shim_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out,
 
 	if (!shareData_out || shim_range_find(ptr, &range) ||
 	    range.kind != RANGE_DEVICE || !range.pool ||
-	    !range.pool->shareable)
+	    !atomic_load(&range.pool->exported))
 		return CUDA_ERROR_INVALID_VALUE;
 	r = shim_ipc_share(&range, IPC_POOL_MEMORY, &handle);
 	if (r == CUDA_SUCCESS)

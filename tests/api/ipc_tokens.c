@@ -197,6 +197,11 @@ pools(void)
 		&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, p));
 	fact("its memory says how it is passed on", types == FILE_DESCRIPTOR);
 	OK(cuMemPoolExportPointer(&data, p));
+	answers("nothing is exported of a pool that is not",
+		cuMemPoolExportPointer(&foreign, r),
+		CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemPoolExportToShareableHandle(&fd, other, FILE_DESCRIPTOR, 0));
+	close(fd);
 	OK(cuMemPoolExportPointer(&foreign, r));
 	m = peer_open(&peer, PEER_POOL_OPEN, &data, theirs);
 	answers("so is a block of it", m.code, CUDA_SUCCESS);

@@ -211,6 +211,17 @@ captured_memory(void)
 		 cap.stream);
 	CAPTURED(cuMemsetD8_v2, "plain", cap.mem, 0, 4);
 	CAPTURED(cuMemsetD8Async, "0 bytes", cap.mem, 0, 0, cap.stream);
+	CAPTURED(cuMemsetD8Async, "plain", cap.mem, 0, 4, cap.stream);
+	CAPTURED(cuMemsetD8Async, "unmapped", 0x80, 0, 4096, cap.stream);
+	CAPTURED(cuMemsetD8Async, "too far", cap.mem, 0, 1ull << 40,
+		 cap.stream);
+	CAPTURED(cuMemsetD32Async, "between two words", cap.mem + 2,
+		 0, 4, cap.stream);
+	CAPTURED(cuMemcpyDtoDAsync_v2, "unmapped", 0x80, 0x100, 4096,
+		 cap.stream);
+	CAPTURED(cuMemcpyHtoDAsync_v2, "unmapped", 0x80, host, 64,
+		 cap.stream);
+	CAPTURED(cuMemcpyAsync, "unmapped", 0x80, 0x100, 4096, cap.stream);
 	CAPTURED(cuMemsetD32Async, "odd address", cap.mem + 1, 0, 1,
 		 cap.stream);
 	CAPTURED(cuMemsetD32Async, "legacy", cap.mem, 0, 1, NULL);

@@ -492,8 +492,8 @@ depend_barrier_locked(struct soft_op *op, const struct soft_ctx *ctx)
 
 /*
  * The first kernel that can print or assert makes the driver find room for
- * the text: the launch returns, and the kernel waits for all that runs in the
- * context (measured).
+ * the text: the launch returns, the kernel waits for all that runs in the
+ * context, and what comes later waits for it (measured).
  */
 static bool
 depend_first_text_locked(struct soft_op *op, struct soft_ctx *ctx)
@@ -510,6 +510,11 @@ depend_first_text_locked(struct soft_op *op, struct soft_ctx *ctx)
 	for (struct soft_op *o = ctx->inflight.oldest; o; o = o->newer)
 		if (!soft_op_depend_locked(op, o))
 			return false;
+	/* A graph's node comes without one: it waits, and holds up nobody. */
+	if (op->mark) {
+		soft_mark_unref(ctx->home->barrier);
+		ctx->home->barrier = soft_mark_ref(op->mark);
+	}
 	return true;
 }
 

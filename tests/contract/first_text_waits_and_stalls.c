@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first kernel of a context that can print or assert waits for all that
- * runs there; its launch does not, nor do others'. The next ones wait for
- * nobody, though their code is another.
+ * runs there, and what others launch after it waits for it. The next ones wait
+ * for nobody and hold up nobody, though their code is another.
  */
 #include "tests/contract/neighbour.h"
 
@@ -70,7 +70,7 @@ main(void)
 	second = kernel_of(prints);
 	third = kernel_of(asserts);
 	neighbour_expect("the end of the first one", launch_and_end, first,
-			 true, false);
+			 true, true);
 	neighbour_expect("of one that prints", launch_and_end, second, false,
 			 false);
 	neighbour_expect("of another that asserts", launch_and_end, third,

@@ -286,7 +286,9 @@ wkr_start(char *message, size_t size)
 	ask_device();
 	wkr_words_start();
 	wkr_lap("words");
-	wkr_print_first();
+	/* A solo client disturbs nobody, and may still choose the size. */
+	if (!wkr.solo)
+		wkr_print_first();
 	wkr_lap("text");
 	return CUDA_SUCCESS;
 }

@@ -8,8 +8,15 @@
 
 /* Some die of signals on purpose, and are to be seen to. */
 const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
 const char *
 __asan_default_options(void)
+{
+	return "handle_segv=0";
+}
+
+const char *
+__tsan_default_options(void)
 {
 	return "handle_segv=0";
 }

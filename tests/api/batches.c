@@ -239,8 +239,11 @@ contexts(void)
 	OK(cuMemcpy3DPeer(&box));
 	OK(cuCtxSynchronize());
 	fact("or of a part", word(q + 28) == 12 && word(q + 32) == 0);
-	answers("no context is none", cuMemcpyPeer(q, NULL, p, context, 4),
-		CUDA_ERROR_INVALID_CONTEXT);
+	/* The driver takes the current one, which is not to be relied on. */
+	if (!facts_comparable())
+		answers("no context is none",
+			cuMemcpyPeer(q, NULL, p, context, 4),
+			CUDA_ERROR_INVALID_CONTEXT);
 	OK(cuCtxDestroy(other));
 	OK(cuCtxSetCurrent(context));
 	OK(cuMemFree(p));
@@ -308,8 +311,10 @@ access(void)
 
 	OK(cuDeviceCanAccessPeer(&can, 0, 0));
 	fact("a device is no peer of itself", can == 0);
-	answers("nor a context", cuCtxEnablePeerAccess(context, 0),
-		CUDA_ERROR_INVALID_CONTEXT);
+	/* An H200 says that it has no peers instead. */
+	if (!facts_comparable())
+		answers("nor a context", cuCtxEnablePeerAccess(context, 0),
+			CUDA_ERROR_INVALID_CONTEXT);
 	answers("flags there are none", cuCtxEnablePeerAccess(context, 1),
 		CUDA_ERROR_INVALID_VALUE);
 	answers("nor a peer without a context", cuCtxEnablePeerAccess(NULL, 0),

@@ -14,8 +14,8 @@ warnings.filterwarnings("ignore")
 from torch.testing._internal.common_methods_invocations import op_db  # noqa
 
 DEVICE = os.environ.get("DEVICE", "cuda")
-# Their results are whatever the memory held before.
-UNDEFINED = ("empty", "new_empty", "resize")
+# Their results, or parts of them, are whatever the memory held before.
+UNDEFINED = ("empty", "new_empty", "resize", "_efficient_attention_forward")
 SAMPLES = 4
 
 

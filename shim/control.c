@@ -60,8 +60,8 @@ shim_fd_is_ours(const struct shim_fd *fd)
 {
 	struct stat st;
 
-	return fd->fd >= 0 && !fstat(fd->fd, &st) && S_ISSOCK(st.st_mode) &&
-	       st.st_dev == fd->dev && st.st_ino == fd->ino;
+	return fd->fd >= 0 && !fstat(fd->fd, &st) && st.st_dev == fd->dev &&
+	       st.st_ino == fd->ino;
 }
 
 /* poll() without its cancellation point. */

@@ -207,6 +207,10 @@ shim_pages_check(uint64_t start, uint64_t size, struct shim_pages *out_pages)
 	r = check_kind(out_pages);
 	if (r)
 		return r;
+	/* A network card, or a ring of the kernel's, would go on with the old
+	 * ones; nobody says with which. */
+	if (status_of("VmPin"))
+		return PAGES_E_KIND;
 	if ((first != start || end != start + size) && !is_alone())
 		return PAGES_E_SHARED;
 	out_pages->locked = are_locked(out_pages);
@@ -249,7 +253,7 @@ share_piece(const struct shim_pages *pages, const struct shim_hold *hold,
 
 static int
 own_piece(const struct shim_pages *pages, const struct shim_hold *hold,
-	  uint64_t at, uint64_t size)
+	  uint64_t at, uint64_t size, int access)
 {
 	int locked = pages->locked ? MAP_LOCKED : 0, r;
 	void *own = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -259,6 +263,9 @@ own_piece(const struct shim_pages *pages, const struct shim_hold *hold,
 		return err_origin(-errno);
 	shim_hold_pages(hold, pages->start + at, size);
 	memcpy(own, pages->mirror + at, size);
+	/* What the program has forbidden since stays so. */
+	if (access != (PROT_READ | PROT_WRITE))
+		mprotect(own, size, access);
 	r = put(own, pages->start + at, size);
 	shim_hold_release(hold, pages->start + at, size);
 	return r;
@@ -270,12 +277,20 @@ piece_at(uint64_t at, uint64_t end)
 	return end - at < PIECE ? end - at : PIECE;
 }
 
+static int
+access_of(const struct mapped *m)
+{
+	return (m->access[0] == 'r' ? PROT_READ : 0) |
+	       (m->access[1] == 'w' ? PROT_WRITE : 0) |
+	       (m->access[2] == 'x' ? PROT_EXEC : 0);
+}
+
 /* Walk through those pages that still are the file's. */
 static int
 each_of_file(const struct shim_pages *pages, const struct shim_hold *hold,
 	     int (*take)(const struct shim_pages *pages,
 			 const struct shim_hold *hold, uint64_t at,
-			 uint64_t size))
+			 uint64_t size, int access))
 {
 	uint64_t end = pages->start + pages->size, at = pages->start;
 	int result = 0;
@@ -303,7 +318,8 @@ each_of_file(const struct shim_pages *pages, const struct shim_hold *hold,
 			uint64_t offset = m.offset + (at - m.start);
 
 			if (offset == at - pages->start)
-				result = take(pages, hold, offset, size);
+				result = take(pages, hold, offset, size,
+					      access_of(&m));
 			if (result < 0)
 				return result;
 			at += size;
@@ -343,15 +359,15 @@ shim_pages_own(const struct shim_pages *pages)
 
 static int
 fork_piece(const struct shim_pages *pages, const struct shim_hold *hold,
-	   uint64_t at, uint64_t size)
+	   uint64_t at, uint64_t size, int access)
 {
 	if (shim_fd_is_ours(&pages->file) &&
-	    mmap((void *)(uintptr_t)(pages->start + at), size,
-		 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, pages->file.fd,
+	    mmap((void *)(uintptr_t)(pages->start + at), size, access,
+		 MAP_PRIVATE | MAP_FIXED, pages->file.fd,
 		 (off_t)at) != MAP_FAILED)
 		return 0;
 	/* The program has closed our descriptor. */
-	return own_piece(pages, hold, at, size);
+	return own_piece(pages, hold, at, size, access);
 }
 
 void

@@ -3,6 +3,7 @@
  * The program's own memory, registered and used by kernels: what it holds
  * before, between and after, and what cannot be registered.
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -271,6 +272,58 @@ threaded(void)
 	pthread_barrier_destroy(&barrier);
 }
 
+static int
+descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (folder != NULL && readdir(folder) != NULL)
+		count++;
+	closedir(folder);
+	return count;
+}
+
+/* How /proc/self/maps has the page: "rw-p". */
+static void
+access_of(const void *page, char out[5])
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	char line[512];
+
+	strcpy(out, "none");
+	while (maps != NULL && fgets(line, sizeof(line), maps) != NULL)
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2 &&
+		    from <= (uintptr_t)page && (uintptr_t)page < to)
+			sscanf(line, "%*s %4s", out);
+	fclose(maps);
+}
+
+static void
+given_back(void)
+{
+	char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char access[5];
+	int before = 0;
+
+	for (int i = 0; i < 20; i++) {
+		OK(cuMemHostRegister(p, 1 << 20,
+				     CU_MEMHOSTREGISTER_DEVICEMAP));
+		OK(cuMemHostUnregister(p));
+		if (i == 2)
+			before = descriptors();
+	}
+	fact("registering leaves no descriptor", descriptors() == before);
+	OK(cuMemHostRegister(p, 1 << 20, CU_MEMHOSTREGISTER_DEVICEMAP));
+	mprotect(p, 1 << 20, PROT_READ);
+	OK(cuMemHostUnregister(p));
+	access_of(p, access);
+	fact("nor what was forbidden allowed", !strcmp(access, "r--p"));
+	munmap(p, 1 << 20);
+}
+
 int
 main(void)
 {
@@ -291,5 +344,6 @@ main(void)
 	forked();
 	locked();
 	threaded();
+	given_back();
 	return facts_end();
 }

@@ -220,8 +220,13 @@ post(struct shim_stream *stream, void (*run)(void *arg),
 		return r;
 	}
 	r = call_mpsHostFunc(chan, stream->object.handle, ticket);
-	if (r != CUDA_SUCCESS)
-		free(take(ticket));
+	if (r == CUDA_SUCCESS)
+		return r;
+	call = take(ticket);
+	/* The worker had it before it was lost: it is under way. */
+	if (call == NULL)
+		return CUDA_SUCCESS;
+	free(call);
 	return r;
 }
 

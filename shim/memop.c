@@ -8,6 +8,7 @@
  * for a host function, and a thread here looks at the value.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/hostfunc.h"
+#include "shim/probe.h"
 #include "shim/range.h"
 #include "shim/room.h"
 #include "shim/stream.h"
@@ -106,14 +108,15 @@ is_met(const struct wait *w, uint64_t have)
 	}
 }
 
-static uint64_t
-value_here(const struct wait *w)
+/* False: the program has given the memory back meanwhile. */
+static bool
+value_here(const struct wait *w, uint64_t *out)
 {
-	/* Acquire: what was written before the value is there with it. */
-	return w->wide ? __atomic_load_n((const uint64_t *)w->here,
-					 __ATOMIC_ACQUIRE) :
-			 __atomic_load_n((const uint32_t *)w->here,
-					 __ATOMIC_ACQUIRE);
+	bool yes = probe_read(out, w->here, w->wide ? 8 : 4);
+
+	/* What was written before the value is there with it. */
+	atomic_thread_fence(memory_order_acquire);
+	return yes;
 }
 
 /* The stream that a context's waits read by. It is made before there is
@@ -160,8 +163,10 @@ is_over(void *arg)
 	struct wait *w = arg;
 	uint64_t have = 0;
 
+	if (shim_chan_sticky(w->ctx->chan) != CUDA_SUCCESS)
+		return true;
 	if (w->here != NULL)
-		return is_met(w, value_here(w));
+		return !value_here(w, &have) || is_met(w, have);
 	shim_current = w->ctx;
 	return shim_cuMemcpyDtoHAsync_v2(&have, w->address, w->wide ? 8 : 4,
 					 w->stream) != CUDA_SUCCESS ||

@@ -404,9 +404,14 @@ client_free(struct brk_client *client)
 {
 	struct brk_broker *broker = client->broker;
 	struct brk_session *session;
+	struct brk_device *device;
 
 	while ((session = LIST_FIRST(&client->sessions)))
 		brk_session_free(session);
+	while ((device = client->gone_devices)) {
+		client->gone_devices = device->gone_next;
+		free(device);
+	}
 	brk_vault_release(client);
 	brk_images_release(client);
 	brk_addr_release(client);

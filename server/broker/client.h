@@ -53,6 +53,7 @@ struct brk_client {
 	struct brk_tenant *tenant;
 	struct brk_holding holding;
 	LIST_HEAD(, brk_session) sessions;
+	struct brk_device *gone_devices; /* its own, by gone_next */
 	struct brk_vault vault;
 	struct brk_images images;
 	int device;                     /* of the question that waits */

@@ -87,12 +87,16 @@ brk_device_free(struct brk_device *device)
 	brk_timer_stop(&device->start);
 	brk_timer_stop(&device->handover);
 	mps__worker_ready__free_unpacked(device->snapshot, NULL);
+	device->snapshot = NULL;
 	TAILQ_REMOVE(&device->broker->places, device, link);
-	if (!client)
+	if (!client) {
 		device->broker->devices[device->ordinal] = NULL;
-	free(device);
-	if (client)
-		brk_client_let_go(client);
+		free(device);
+		return;
+	}
+	device->gone_next = client->gone_devices;
+	client->gone_devices = device;
+	brk_client_let_go(client);
 }
 
 /* Nobody else has anything there, and its kernels may never end. */

@@ -37,6 +37,7 @@ struct brk_device {
 	struct brk_broker *broker;
 	int ordinal;
 	struct brk_client *solo;        /* whose alone it is, held; or NULL */
+	struct brk_device *gone_next;   /* in solo's list of those let go */
 	struct brk_worker *worker;      /* NULL: none */
 	LIST_HEAD(, brk_wait) waits;
 	struct brk_timer start;         /* back-off */
@@ -61,6 +62,8 @@ struct brk_device *brk_device_get(struct brk_broker *broker, int ordinal);
 struct brk_device *brk_device_solo(struct brk_client *client, int ordinal);
 /* The client has ended: so do the workers that are its alone. */
 void brk_device_leave(struct brk_client *client);
+/* Let go of it. A client's own is freed with the client: its sessions name it
+ * until then. */
 void brk_device_free(struct brk_device *device);
 /* Devices of the machine as the first worker saw them; 0: not known yet. */
 int brk_device_count(const struct brk_broker *broker);

@@ -183,8 +183,9 @@ wkr_stream_is_told(const struct wkr_stream *stream)
 static bool
 can_write(const struct wkr_stream *stream)
 {
+	/* Three places: one that tells is an event and two words. */
 	return stream->word && !wkr_is_crowded() &&
-	       stream->entries - stream->entries_retired < WKR_CREDIT;
+	       stream->entries - stream->entries_retired + 3 <= WKR_CREDIT;
 }
 
 void

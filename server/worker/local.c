@@ -68,12 +68,13 @@ launch(uint32_t bytes, CUstream stream)
 CUresult
 wkr_local_want(uint32_t bytes)
 {
+	static uint32_t refused;
 	static CUstream stream;
 	CUresult r = CUDA_SUCCESS;
 
 	if (!found)
 		found = found_at_start();
-	if (bytes <= found)
+	if (bytes <= found || (refused && bytes >= refused))
 		return CUDA_SUCCESS;
 	if (!wkr_gate_enter())
 		return WKR_AGAIN;
@@ -84,10 +85,13 @@ wkr_local_want(uint32_t bytes)
 	if (r == CUDA_SUCCESS)
 		r = launch(bytes, stream);
 	/* Where there is not so much, its own launch says so, as natively. */
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		found = bytes;
-	else
+	} else {
+		/* Each try keeps a module. */
+		refused = bytes;
 		log_line(LOG_WARN, "no %u bytes of local memory for each "
 			 "thread: %d", bytes, (int)r);
+	}
 	return CUDA_SUCCESS;
 }

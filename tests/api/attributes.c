@@ -19,22 +19,6 @@ static CUfunction put;
 static CUdeviceptr memory;
 static CUcontext context;
 
-static void
-fact_is(long want, long got, const char *text)
-{
-	if (want != got)
-		printf("     %ld, not %ld\n", got, want);
-	fact(text, want == got);
-}
-
-/* What the driver answers, whatever it is: lines are compared. */
-static void
-told(const char *text, CUresult r)
-{
-	printf("     %s: %d\n", text, (int)r);
-	fflush(stdout);
-}
-
 static CUstreamAttrValue
 value_of(CUstream stream, CUstreamAttrID id)
 {

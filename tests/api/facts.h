@@ -25,6 +25,23 @@ fact(const char *text, bool is)
 	facts_wrong += !is;
 }
 
+/* A number that must be that one. */
+static inline void
+fact_is(long want, long got, const char *text)
+{
+	if (want != got)
+		printf("     %ld, not %ld\n", got, want);
+	fact(text, want == got);
+}
+
+/* What the driver answers, whatever it is: lines are compared. */
+static inline void
+told(const char *text, CUresult r)
+{
+	printf("     %s: %d\n", text, (int)r);
+	fflush(stdout);
+}
+
 /* A call that must answer with that code. */
 static inline void
 answers(const char *text, CUresult r, CUresult want)

@@ -14,22 +14,6 @@ static CUcontext context;
 static CUdevice device;
 static CUstream stream;
 
-static void
-fact_is(long want, long got, const char *text)
-{
-	if (want != got)
-		printf("     %ld, not %ld\n", got, want);
-	fact(text, want == got);
-}
-
-/* What the driver answers, whatever it is: lines are compared. */
-static void
-told(const char *text, CUresult r)
-{
-	printf("     %s: %d\n", text, (int)r);
-	fflush(stdout);
-}
-
 /* ---- nodes ---- */
 
 static CUDA_MEM_ALLOC_NODE_PARAMS

@@ -25,14 +25,6 @@ static CUfunction mad;
 static CUdeviceptr memory;
 static CUcontext context;
 
-static void
-fact_is(long want, long got, const char *text)
-{
-	if (want != got)
-		printf("     %ld, not %ld\n", got, want);
-	fact(text, want == got);
-}
-
 static CUdeviceptr
 word(unsigned index)
 {

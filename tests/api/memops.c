@@ -16,22 +16,6 @@ static volatile uint32_t *pinned;
 static CUdeviceptr pinned_address;
 static CUstream a, b;
 
-static void
-fact_is(long want, long got, const char *text)
-{
-	if (want != got)
-		printf("     %ld, not %ld\n", got, want);
-	fact(text, want == got);
-}
-
-/* What the driver answers, whatever it is: lines are compared. */
-static void
-told(const char *text, CUresult r)
-{
-	printf("     %s: %d\n", text, (int)r);
-	fflush(stdout);
-}
-
 static CUdeviceptr
 word(unsigned index)
 {

@@ -5,7 +5,7 @@
  *
  * Layouts come from cuFuncGetParamInfo in the driver library. Attributes are
  * CUfunction_attribute values by id; from then on the shim keeps them per
- * client (a shared CUfunction's attributes are never changed, R55).
+ * client (a shared CUfunction's attributes are never changed).
  */
 #ifndef PROTO_FUNCTION_H
 #define PROTO_FUNCTION_H

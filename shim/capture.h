@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stream capture: what is submitted to a capturing stream becomes nodes of a
- * graph, here in the client; the worker's streams never capture (R8, R9).
+ * graph, here in the client; the worker's streams never capture.
  * Used by everything in shim/ that submits work, waits or asks.
  *
  * Codes and what invalidates a capture were recorded from an H200

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions and their attributes, all answered here once the worker has said
- * what the kernel is (R55, R57).
+ * what the kernel is.
  */
 #include "shim/function.h"
 

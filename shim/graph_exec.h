@@ -5,8 +5,8 @@
  * graph_launch.c, graph_set.c and graph_update.c (entry points), graph_api.c.
  *
  * The worker runs graphs of kernels, copies and fills. Host functions never
- * enter the driver (R10), and memory that the worker does not reach is copied
- * by this process at each launch (R35). So a graph becomes segments: what
+ * enter the driver, and memory that the worker does not reach is copied
+ * by this process at each launch. So a graph becomes segments: what
  * depends on no host step, what depends on one, and so on; between two of
  * them stand the host steps, as host functions of the stream. A plain graph
  * is one segment.

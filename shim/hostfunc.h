@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of the program that run at their turn in a stream (R10).
+ * Functions of the program that run at their turn in a stream.
  * Used by entry points and by graphs with host steps.
  */
 #ifndef SHIM_HOSTFUNC_H

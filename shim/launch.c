@@ -2,7 +2,7 @@
 /*
  * The hot path. Whatever CUDA reports at once is found out here, before the
  * frame is posted: what fails later natively may fail later here, nothing
- * else (R56).
+ * else.
  */
 #include "shim/launch.h"
 

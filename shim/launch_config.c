@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launch attributes, one by one (R59): an id that is not listed here is an
+ * Launch attributes, one by one: an id that is not listed here is an
  * invalid value, as to an old driver. Settings of the function that the
  * worker's shared CUfunction does not have are sent along as attributes.
  */

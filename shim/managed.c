@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Managed memory is pinned host memory at one address (R41): coherent, and
+ * Managed memory is pinned host memory at one address: coherent, and
  * never moved, so where it should be is a hint that is remembered and changes
  * nothing.
  */

@@ -4,7 +4,7 @@
  * stream, and waits for values.
  *
  * Writes are the driver's. Waits never are: one that nobody ends would hold
- * a hardware queue, and with it streams of others (R3). The stream is held as
+ * a hardware queue, and with it streams of others. The stream is held as
  * for a host function, and a thread here looks at the value.
  */
 #include <pthread.h>

@@ -168,7 +168,7 @@ set_environment(const struct places *places)
 {
 	prepend("LD_PRELOAD", places->shim, " :");
 	/* For whoever opens libcuda.so, which no SONAME answers to, or asks
-	 * the loader's path (R66). */
+	 * the loader's path. */
 	prepend("LD_LIBRARY_PATH", places->links, ":;");
 	if (setenv("TRITON_LIBCUDA_PATH", places->links, 1) < 0)
 		fail("out of memory");

@@ -6,7 +6,7 @@
  * pinned memory with the same contents, which kernels know at an address of
  * its own, the alias (attribute CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0).
  * Only private anonymous memory can be exchanged: of a shared mapping, other
- * processes would keep the old pages (R40).
+ * processes would keep the old pages.
  */
 #include "shim/register.h"
 

@@ -2,7 +2,7 @@
 /*
  * Memory without an address in another process. What programs pass on is a
  * token of the broker's, never the driver's own descriptor: that would keep
- * memory of the GPU alive behind every limit (R47).
+ * memory of the GPU alive behind every limit.
  */
 #include "shim/chan.h"
 #include "shim/ipc.h"

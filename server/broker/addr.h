@@ -6,7 +6,7 @@
  * Workers report windows that they reserved; clients get pieces of them. A
  * piece belongs to one client at a time over all devices, because pinned
  * memory and device memory of all clients lie in one address space there and
- * a client may use several devices (R39).
+ * a client may use several devices.
  */
 #ifndef BROKER_ADDR_H
 #define BROKER_ADDR_H

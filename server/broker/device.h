@@ -20,7 +20,7 @@ struct brk_broker;
 struct brk_client;
 
 /* Three ends without cause within a minute, and the device is left alone
- * for as long (R22). */
+ * for as long. */
 #define DEVICE_DEATHS 3
 #define DEVICE_DEATHS_NS (UINT64_C(60) * 1000000000u)
 

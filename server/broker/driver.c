@@ -2,7 +2,7 @@
 /*
  * Finding the driver library.
  *
- * A worker opens its driver by absolute path (R67): a look-up by name could
+ * A worker opens its driver by absolute path: a look-up by name could
  * find our own shim, whose SONAME is the driver's, or a toolkit's stub, which
  * answers every call with CUDA_ERROR_STUB_LIBRARY. Both are skipped here.
  */

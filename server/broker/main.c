@@ -199,7 +199,7 @@ find_worker(const char *own, char *out, size_t size)
 	return -ENOENT;
 }
 
-/* Every chunk of every client is a descriptor here (R46). */
+/* Every chunk of every client is a descriptor here. */
 static void
 raise_limits(void)
 {

@@ -4,7 +4,7 @@
  * Used by session.c, device.c and client.c.
  *
  * Nothing of a client is given to the next worker before the last one's
- * process is gone (R17). Until then, and until the next one serves it, none
+ * process is gone. Until then, and until the next one serves it, none
  * of its questions is answered.
  */
 #ifndef BROKER_MOVE_H

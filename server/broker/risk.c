@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Crash loops (R22). An image that a worker has ended over is suspected until
+ * Crash loops. An image that a worker has ended over is suspected until
  * such a call has gone well; a second end is the last, from then on workers
  * refuse it. There are few records: the oldest suspicion makes room, then the
  * oldest refusal.

@@ -97,7 +97,7 @@ brk_solo_faulted(struct brk_worker *worker, uint64_t id)
 		if (client->id != id)
 			continue;
 		session = brk_session_find(client, worker->device->ordinal);
-		/* A worker speaks of its own clients only (R82). */
+		/* A worker speaks of its own clients only. */
 		if (session && session->generation == worker->generation)
 			brk_faults_add(&broker->faults, client->uid,
 				       client->job, client->exe, brk_now_ns());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who gets a worker of its own, and why (R14).
+ * Who gets a worker of its own, and why.
  * Used by client.c at its hello, by worker.c when a client has faulted.
  *
  * A client is solo because it asks for it, or because the same program of the

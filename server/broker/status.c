@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Status: every worker is asked for its figures; what it says is laid over
- * what the broker itself knows. A worker may only speak of its own clients
- * (R82), and one that does not answer in a second is left out.
+ * what the broker itself knows. A worker may only speak of its own clients, and
+ * one that does not answer in a second is left out.
  */
 #include "server/broker/status.h"
 

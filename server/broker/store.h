@@ -5,7 +5,7 @@
  *
  * An image is looked up by the SHA-256 that the broker computed over its own,
  * write-sealed copy, and only among images of the same uid: a hash must not
- * open, or confirm, another user's code (R63).
+ * open, or confirm, another user's code.
  */
 #ifndef BROKER_STORE_H
 #define BROKER_STORE_H

@@ -6,7 +6,7 @@
  * it, which happens when the client's work on it has retired. Until then it
  * counts, and its addresses are taken. A question that only fails because
  * of such a block waits for it instead: memory that was freed is never
- * reported as missing (R49).
+ * reported as missing.
  */
 #include "server/broker/vault.h"
 

@@ -25,12 +25,12 @@
 #define START_MS 120000
 /* After end-of-file on its socket; then SIGKILL. */
 #define GRACE_MS 5000
-/* The driver may take long to tear a process down (R17). */
+/* The driver may take long to tear a process down. */
 #define TEARDOWN_MS 60000
 
 /*
- * What a worker inherits (R67). The client's preload and CUDA variables are
- * the client's own affair and never reach the driver (R61).
+ * What a worker inherits. The client's preload and CUDA variables are
+ * the client's own affair and never reach the driver.
  */
 static const char *const env_names[] = {
 	"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME",
@@ -87,7 +87,7 @@ struct env_room {
 static void
 build_env(struct brk_broker *broker, struct env_room *room)
 {
-	/* R2: more than the default of 8 queues; R1: first use loads. */
+	/* More than the default of 8 queues; first use loads. */
 	static char connections[] = "CUDA_DEVICE_MAX_CONNECTIONS=32";
 	static char loading[] = "CUDA_MODULE_LOADING=LAZY";
 	const char *driver = broker->driver.path;

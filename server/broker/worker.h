@@ -3,7 +3,7 @@
  * One worker process, from spawn to wait, and the questions asked of it.
  * Used by device.c, which decides when there is one, and by who asks.
  *
- * A worker is no more trusted than a client (R82): its answers are matched
+ * A worker is no more trusted than a client: its answers are matched
  * to questions by id, and one that breaks the protocol is killed.
  */
 #ifndef BROKER_WORKER_H

@@ -104,7 +104,7 @@ bool wkr_pending_by_word(const struct wkr_client *client);
 void wkr_pending_poll(struct wkr_client *client);
 void wkr_pending_drop(struct wkr_client *client);
 
-/* print.c: whose kernels may print (R7). */
+/* print.c: whose kernels may print. */
 
 /* A kernel or graph that could print: how often it was launched and nobody
  * printed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code of a client that another worker has had. It is loaded when it is
- * wanted, and not before (R24): by the gate, as any code. Whoever wants it
+ * wanted, and not before: by the gate, as any code. Whoever wants it
  * meanwhile tries again.
  */
 #include <errno.h>

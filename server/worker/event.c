@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events. A record is always a real cuEventRecord (R29). When somebody waits
+ * Events. A record is always a real cuEventRecord. When somebody waits
  * for the last one, the next goes to a fresh driver event, so that waiting
  * never comes to mean a later record.
  */

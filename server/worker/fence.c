@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Retirement: what has the GPU done? Frees and credits go by the answer, so
- * it never comes from memory that a client can write (R77).
+ * it never comes from memory that a client can write.
  *
  * A fence is an event of the worker's own, recorded between two operations,
  * when the second comes; there is none behind the last. Whether that has
@@ -9,7 +9,7 @@
  * stream costs no more than cuEventQuery of an event that is not ready
  * (0.7 us both), and an operation alone in its stream needs no event at all.
  *
- * What is queued behind a stream's running kernel can hold up others (R3).
+ * What is queued behind a stream's running kernel can hold up others.
  * There are 32 hardware queues; streams with a launch queued hold up their
  * neighbours from the 32nd on (200 ms beside kernels of 200), fewer do not.
  * Streams with nothing queued hold up nobody, and neither do those with an

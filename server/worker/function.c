@@ -83,7 +83,7 @@ read_params(CUfunction f, struct function_info *info)
 	return true;
 }
 
-/* Attributes are virtual per client (R55): the driver's copy allows all that
+/* Attributes are virtual per client: the driver's copy allows all that
  * any client may ask for, and the shim keeps what it did ask for. */
 static void
 allow_all(CUfunction f, const struct function_info *info)
@@ -127,7 +127,7 @@ ask_driver(struct wkr_module *m, const char *name, CUfunction *out,
 	r = wkr_ok(wkr.drv.cuModuleGetFunction(out, m->native, name));
 	if (r != CUDA_SUCCESS)
 		return r;
-	/* First use loads the code: here, not at a launch (R1). A driver
+	/* First use loads the code: here, not at a launch. A driver
 	 * without cuFuncLoad has no lazy loading. */
 	r = wkr_ok(wkr.drv.cuFuncLoad(*out));
 	if (r == CUDA_ERROR_NO_BINARY_FOR_GPU)

@@ -15,7 +15,7 @@
 #include "server/worker/lane.h"
 #include "server/worker/module.h"
 
-/* R1: what a drain may cost everybody. */
+/* What a drain may cost everybody. */
 #define OLD_NS UINT64_C(5000000)
 /* What has been running for longer may be a kernel that waits for one behind
  * it: its client is not held back. */

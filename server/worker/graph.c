@@ -2,7 +2,7 @@
 /*
  * Building: nodes and edges come as posts, and what is wrong with one of them
  * is the answer to the question that follows. Nothing of a client captures in
- * the driver, so fences and neighbours never meet a capture (R8, R9).
+ * the driver, so fences and neighbours never meet a capture.
  */
 #include "server/worker/graph.h"
 

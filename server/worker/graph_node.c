@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nodes from what a client sends to what the driver takes. Nothing of it is
- * believed: handles are the client's, addresses its own (R78).
+ * believed: handles are the client's, addresses its own.
  */
 #include <string.h>
 

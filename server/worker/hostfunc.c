@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host functions of clients. They never enter the driver (R10): the stream is
+ * Host functions of clients. They never enter the driver: the stream is
  * held here, the client's callback thread is told when it is its turn, and
  * what comes after goes on when that asks again. A client that dies leaves
  * nothing behind in the driver.

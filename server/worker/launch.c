@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hot path: a kernel launch. The shim has checked what CUDA answers at
- * once; here only what could harm others is checked again (R56).
+ * once; here only what could harm others is checked again.
  */
 #include <string.h>
 
@@ -56,7 +56,7 @@ translate_event(struct wkr_call *call, CUevent *event)
 }
 
 /* One attribute to the driver's form. What an old driver would not know is
- * an invalid value, never passed on (R59). */
+ * an invalid value, never passed on. */
 static CUresult
 translate(struct wkr_call *call, const struct launch_attr *in,
 	  CUlaunchAttribute *out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Local memory (R5). The context has some for each thread that can be on the
+ * Local memory. The context has some for each thread that can be on the
  * device. The first launch of a kernel that needs more makes the driver find
  * it, and that waits for all that runs and stalls whoever launches
  * (measured). So a kernel of ours with as much is launched before, by the

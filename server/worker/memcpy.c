@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies and fills. Every address is one that the client owns (R78); bytes
+ * Copies and fills. Every address is one that the client owns; bytes
  * from and to pageable memory come and go by the client's staging memory.
  */
 #include "server/worker/call.h"

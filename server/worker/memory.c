@@ -19,7 +19,7 @@
 /*
  * Device memory that no client gets: for their code and its local memory, for
  * a compiler in a process of its own, and for the next worker's context,
- * since what clients have outlives this one (R21). On an H200 a context takes
+ * since what clients have outlives this one. On an H200 a context takes
  * 526 MiB; a small device has less to spare.
  */
 #define BALLAST (UINT64_C(1) << 30)

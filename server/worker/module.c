@@ -528,7 +528,7 @@ load_and_put(struct wkr_call *call, struct wkr_module *m, struct load *l,
 /*
  * The context has one heap, of a size that is fixed at its first use, where
  * what one client leaves is lost to all; and kernels that launch others take
- * multiprocessors from everybody for good (R6). With the first a client may
+ * multiprocessors from everybody for good. With the first a client may
  * stay where it is, if it must: an allocation can fail natively, too.
  */
 static CUresult

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Before a worker is replaced that nobody has harmed (R19): lanes begin no
+ * Before a worker is replaced that nobody has harmed: lanes begin no
  * further frame, and what they have begun comes to its end. Then each client
  * is in the state in which the next worker can take it over. A client that
  * has ended is not waited for: its kernel may be why all this is done.

@@ -4,7 +4,7 @@
  * synchronises next makes the driver write it to this process's stdout. So
  * one client at a time may have printing kernels in flight, and descriptor 1
  * is a file of ours that is read whenever such a client is answered, or
- * another wants to print (R7).
+ * another wants to print.
  *
  * Most kernels that could print never do: every attention kernel of PyTorch
  * can, in a branch that is not taken. One that was launched some times while

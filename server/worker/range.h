@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which addresses a client may have the driver read and write (R78).
+ * Which addresses a client may have the driver read and write.
  * Callers hold the client's lock.
  */
 #ifndef SERVER_WORKER_RANGE_H

@@ -2,7 +2,7 @@
 /*
  * Loaders and compilers of a driver follow what is in an image, and may end
  * with it. Before each such call the broker can read whose it is, so that a
- * second worker that ends over it is the last (R22).
+ * second worker that ends over it is the last.
  */
 #include "server/worker/risk.h"
 

@@ -86,7 +86,7 @@ wkr_thread_begin(void)
 
 	wkr_crash_thread();
 	wkr_ok(wkr.drv.cuCtxSetCurrent(wkr.context));
-	/* One client's capture must not forbid another's calls (R8). */
+	/* One client's capture must not forbid another's calls. */
 	wkr_ok(wkr.drv.cuThreadExchangeStreamCaptureMode(&mode));
 }
 
@@ -159,7 +159,7 @@ set_environment(void)
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	/* All hardware queues there are (R3). */
+	/* All hardware queues there are. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
 	/* Code is loaded at its first use, which the gate forces. */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 1);

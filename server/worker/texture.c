@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texture and surface objects. Kernels see their values, so the driver's own
- * are the client's too (R18); what a client may end is in its list.
+ * are the client's too; what a client may end is in its list.
  */
 #include "server/worker/texture.h"
 

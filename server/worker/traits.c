@@ -5,7 +5,7 @@
  * managed variables.
  *
  * Code may be shared when no client can see another's writes through it, so
- * when it has no variables but such as no kernel writes (R54). Names tell
+ * when it has no variables but such as no kernel writes. Names tell
  * them: nothing else does, as the compiler puts strings and tables into
  * writable sections and lists every variable's address in a constant bank
  * (seen in nvcc 11.8 to 13.0). PyTorch 2.11 has 444 images, all with

@@ -2,7 +2,7 @@
 /*
  * Address windows. Clients' device memory and pinned memory have the same
  * addresses here and in every client, so the driver must place nothing of
- * its own there, nor where clients usually have their libraries (R39).
+ * its own there, nor where clients usually have their libraries.
  */
 #include <errno.h>
 #include <inttypes.h>

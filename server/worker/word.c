@@ -4,9 +4,9 @@
  * own memory, which costs nothing while nothing has happened; asking the
  * driver costs 0.7 us each time, and holds up others that launch.
  *
- * Nobody but this process maps them: frees and credits go by them (R77). One
- * word a line, 64 bits, only ever growing (R31), written behind what the
- * stream did before (tests/contract/completion_word_follows_the_data.c, R32).
+ * Nobody but this process maps them: frees and credits go by them. One
+ * word a line, 64 bits, only ever growing, written behind what the
+ * stream did before (tests/contract/completion_word_follows_the_data.c).
  * What a client waits for is written to a line of its own as well, which it
  * sees without our help (pending.c, proto/channel.h).
  *

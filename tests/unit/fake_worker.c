@@ -321,7 +321,7 @@ stats(const Mps__Control *message)
 	answer_frees();
 	worker.contexts = 1;
 	worker.images = nimages;
-	/* Somebody who is no client of ours as well (R82). */
+	/* Somebody who is no client of ours as well. */
 	for (int i = 0; i < CLIENTS; i++) {
 		if (i && !clients[i].client)
 			continue;

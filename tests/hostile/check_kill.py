@@ -43,19 +43,25 @@ def status():
 
 
 def figures():
-    """What must come back, once every client has gone and is buried."""
+    """What must come back, once every client has gone and is buried, and
+    twice in a row: the worker closes what was in its hands a little later."""
+    last = None
     for _ in range(200):
         s = status()
+        now = None
         if not s["clients"] and not s["vault_chunks"]:
             w = s["workers"][0]
-            return s, {"broker descriptors": s["broker_descriptors"],
-                       "worker descriptors": w["descriptors"],
-                       "worker mappings": w["mappings"],
-                       "worker handles": w["handles"],
-                       "vault chunks": s["vault_chunks"],
-                       "worker pid": w["pid"], "workers": len(s["workers"])}
+            now = {"broker descriptors": s["broker_descriptors"],
+                   "worker descriptors": w["descriptors"],
+                   "worker mappings": w["mappings"],
+                   "worker handles": w["handles"],
+                   "vault chunks": s["vault_chunks"],
+                   "worker pid": w["pid"], "workers": len(s["workers"])}
+            if now == last:
+                return s, now
+        last = now
         time.sleep(0.05)
-    raise SystemExit("clients stay: %r" % s["clients"])
+    raise SystemExit("no rest: %r, clients %r" % (last, s["clients"]))
 
 
 def main():

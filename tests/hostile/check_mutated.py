@@ -80,13 +80,16 @@ def end(directory):
 
 
 def figures(directory):
-    """What must come back once every client has gone and is buried. Images
-    stay for the next client, with a descriptor each in the broker."""
+    """What must come back once every client has gone and is buried, and
+    twice in a row: the worker closes what was in its hands a little later.
+    Images stay for the next client, with a descriptor each in the broker."""
+    last = None
     for _ in range(600):
         s = status(directory)
+        now = None
         if not s["clients"] and not s["vault_chunks"]:
             w = s["workers"][0]
-            return s, {
+            now = {
                 "broker pid": s["broker_pid"], "worker pid": w["pid"],
                 "workers started": s["workers_started"],
                 "broker descriptors, images apart":
@@ -97,8 +100,11 @@ def figures(directory):
                 "worker handles": w["handles"],
                 "vault chunks": s["vault_chunks"],
             }
+            if now == last:
+                return s, now
+        last = now
         time.sleep(0.1)
-    raise SystemExit("clients stay: %r" % s["clients"][:3])
+    raise SystemExit("no rest: %r, clients %r" % (last, s["clients"][:3]))
 
 
 def record(work):

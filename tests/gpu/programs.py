@@ -20,7 +20,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-COLUMNS = "name set origin limit needs judge command".split()
+COLUMNS = "name set origin limit usual needs judge command".split()
 # A native run of these is no reference: killed, not executable, not found.
 NO_REFERENCE = {124, 125, 126, 127, 137, -9, -15}
 UNIT = (r"(?:[nuµm]?s|msec|secs?|seconds?|[KMGT]i?B(?:/s|ps)?|[KMGT]?[Ff][Ll]"
@@ -62,7 +62,7 @@ class Program:
     def __init__(self, line):
         for name, value in zip(COLUMNS, line.split("\t")):
             setattr(self, name, value)
-        self.limit = int(self.limit)
+        self.limit, self.usual = int(self.limit), int(self.usual)
         self.rule, _, names = self.judge.partition(":")
         self.filters = [n for n in names.split(",") if n]
         assert self.rule in ("same", "spread"), self.judge
@@ -213,30 +213,42 @@ class Table:
             self.under.insert(0, os.path.join(HERE, "without_devices.sh"))
         self.deadline = time.time() + options.seconds
 
-    def phase(self, how, programs, at_once, times=1):
-        """Longest first, so that few wait for the last."""
+    def waiting(self, how, programs):
+        """The runs to come of one kind, longest first."""
+        return [Run(p, how, self.scratch)
+                for p in sorted(programs, key=lambda p: -p.usual)
+                for _ in range(3 if (how, p.rule) == ("native", "spread")
+                               else 1)]
+
+    def phase(self, hows, programs, at_once):
+        """Runs of several kinds beside each other, so many at once of each.
+
+        One kind after the other would wait for its longest program twice.
+        """
         ours = os.path.realpath(os.path.join(self.build, "lib"))
-        todo = [Run(p, how, self.scratch)
-                for p in sorted(programs, key=lambda p: -p.limit)
-                for _ in range(times if p.rule == "spread" else 1)]
+        todo = {how: self.waiting(how, programs) for how in hows}
         running = []
         watch = Watch(running, ours)
         watch.start()
-        while todo or running:
-            late = time.time() > self.deadline
-            if late:
-                todo.clear()
-            while todo and len(running) < at_once:
-                run = todo.pop(0)
-                # A software device takes its time.
-                run.start(self.under, 1 if self.options.native else 8)
-                run.program.runs.setdefault(how, []).append(run)
-                running.append(run)
+        while running or any(todo.values()):
+            left = self.deadline - time.time()
+            for how in hows:
+                todo[how] = [r for r in todo[how] if r.program.usual <= left]
+                while todo[how] and at_once > \
+                        sum(r.how == how for r in running):
+                    run = todo[how].pop(0)
+                    # A software device takes its time.
+                    run.start(self.under, 1 if self.options.native else 8)
+                    run.program.runs.setdefault(how, []).append(run)
+                    running.append(run)
             for run in list(running):
                 if run.poll():
                     running.remove(run)
-                elif late and time.time() > self.deadline + 10:
+                elif left < -10:
+                    # Cut short it says nothing.
                     run.end()
+                    running.remove(run)
+                    run.program.runs[run.how].remove(run)
             time.sleep(0.01)
         watch.stop = True
         watch.join()
@@ -350,13 +362,14 @@ def print_table(table, skipped, out):
                           "no reference", "not run"), 0)
     diffs = []
     print(f"{'program':32} {'origin':16} {'native s':>8} {'alone s':>8} "
-          f"{'8 at once':>9}  equal?")
+          f"{f'{options.at_once} at once':>9}  equal?")
     for p in table.programs:
         if p.name in skipped:
             sums["skipped"] += 1
             print(f"{p.name:32} {p.origin:16} {'':27}  skipped: "
                   f"{skipped[p.name]}")
             continue
+        p.runs = {how: runs for how, runs in p.runs.items() if runs}
         native = p.runs.get("native", [])
         shim = [r for how in ("together", "alone")
                 for r in p.runs.get(how, [])]
@@ -432,13 +445,10 @@ def run_all(options, out, scratch):
     subprocess.run([table.mpsrun, "true"], check=True, timeout=30)
     began = time.time()
     versions(options)
-    # In parts, so that what time there is gives whole rows.
-    for part in (ready[i:i + 32] for i in range(0, len(ready), 32)):
-        if options.native:
-            table.phase("native", part, options.at_once, times=3)
-        table.phase("together", part, options.at_once)
+    table.phase(["native", "together"] if options.native else ["together"],
+                ready, options.at_once)
     alone = [p for p in ready if options.alone or quick(p) or suspect(table, p)]
-    table.phase("alone", alone, 1)
+    table.phase(["alone"], alone, 1)
     sums = print_table(table, skipped, out)
     trespasses = print_devices(table)
     subprocess.run([os.path.join(table.build, "bin", "mpsctl"), "quit",
@@ -465,7 +475,7 @@ def quick(program):
 def suspect(table, program):
     """Differs beside others: alone too?"""
     runs = program.runs
-    return "native" in runs and "together" in runs and \
+    return bool(runs.get("native") and runs.get("together")) and \
         table.judge(program, runs["together"][0]) is not None
 
 

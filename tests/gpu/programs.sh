@@ -6,9 +6,10 @@
 #
 #	tests/gpu/programs.sh [-a] [-d] [-n] [-j N] [-t SECONDS] [SET or NAME]...
 #
-# Every program runs natively, then N (8) at once under mpsrun, then under
-# mpsrun alone if it is quick or differed (-a: each of them). -t is how long
-# all of it may take; what did not start by then is listed as not run. -n
+# N (8) programs at once run natively and, beside them, N at once under mpsrun,
+# the longest first; then those that are quick or differed (-a: each of them)
+# under mpsrun alone. -t is how long all of it may take; what would not end by
+# then is not started, and listed as not run. 16 cores are enough for N = 8. -n
 # leaves the native runs out and checks the exit status only, which is what
 # MPSSHIM_DRIVER=soft can do without a GPU. -d: under mpsrun where /dev has
 # nothing of a GPU. Skips (77) where there is none.
@@ -17,6 +18,8 @@
 #	name, set
 #	origin   ours, or whose program it is
 #	limit    seconds, after which a run is killed
+#	usual    seconds that it took natively, as the row it prints says: in
+#	         which order they start, and which of them there is time for
 #	needs    files and Python modules without which it is skipped, or -
 #	judge    same      stdout is equal byte for byte, after the filters named
 #	                   behind the colon, and so is the exit status

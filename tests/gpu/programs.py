@@ -202,6 +202,32 @@ class Watch(threading.Thread):
             time.sleep(0.1)
 
 
+class Broker:
+    """A broker of its own, and settings for its clients; `log` at its end."""
+
+    def __init__(self, table, scratch, name, **settings):
+        self.table, self.settings = table, settings
+        self.before = {name: os.environ.get(name) for name in settings}
+        self.folder = os.path.join(scratch, name)
+        self.log = ""
+
+    def __enter__(self):
+        os.environ.update(self.settings, CUDA_MPS_PIPE_DIRECTORY=self.folder)
+        subprocess.run([self.table.mpsrun, "true"], check=True, timeout=30)
+        return self
+
+    def __exit__(self, *exception):
+        subprocess.run([os.path.join(self.table.build, "bin", "mpsctl"),
+                        "quit", "--force"], timeout=30, capture_output=True)
+        for name, value in self.before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+        with open(os.path.join(self.folder, "mpsd.log"),
+                  errors="replace") as f:
+            self.log = f.read()
+
+
 class Table:
     def __init__(self, options, programs, scratch):
         self.options, self.programs = options, programs
@@ -255,7 +281,9 @@ class Table:
 
     def judge(self, program, run):
         """None if equal to the native runs, else a reason."""
-        native = program.runs["native"]
+        native = program.runs.get("native")
+        if not native:
+            return "not run natively"
         if run.code != native[0].code:
             return f"exit {run.code}, natively {native[0].code}"
         want = [program.output(r.read("out")) for r in native]
@@ -371,7 +399,7 @@ def print_table(table, skipped, out):
             continue
         p.runs = {how: runs for how, runs in p.runs.items() if runs}
         native = p.runs.get("native", [])
-        shim = [r for how in ("together", "alone")
+        shim = [r for how in ("together", "alone", *options.switches)
                 for r in p.runs.get(how, [])]
         if not shim or options.native and not native:
             verdict, kind = "not run", "not run"
@@ -402,6 +430,16 @@ def print_table(table, skipped, out):
     return sums
 
 
+def print_switches(table):
+    for switch in table.options.switches:
+        runs = [(p, r) for p in table.programs for r in p.runs.get(switch, [])]
+        if table.options.native:
+            right = [p for p, r in runs if not table.judge(p, r)]
+        else:
+            right = [p for p, r in runs if not r.code]
+        print(f"MPSSHIM_PERF={switch}: {len(right)} of {len(runs)} equal")
+
+
 def print_devices(table):
     """Who had an NVIDIA device file open under mpsrun."""
     shim = [r for p in table.programs for how, runs in p.runs.items()
@@ -427,6 +465,8 @@ def main():
                         help="no native runs: only check the exit status")
     parser.add_argument("-d", dest="without", action="store_true",
                         help="under mpsrun without device files")
+    parser.add_argument("-s", dest="switches", type=str.split, default=[],
+                        help="each once more with these MPSSHIM_PERF")
     parser.add_argument("-t", dest="seconds", type=float, default=240)
     parser.add_argument("sets", nargs="*", default=["all"])
     options = parser.parse_args()
@@ -440,21 +480,22 @@ def run_all(options, out, scratch):
     skipped = {p.name: p.missing() for p in programs if p.missing()}
     ready = [p for p in programs if p.name not in skipped]
     table = Table(options, programs, scratch)
-    sockets = os.path.join(scratch, "socket")
-    os.environ["CUDA_MPS_PIPE_DIRECTORY"] = sockets
-    subprocess.run([table.mpsrun, "true"], check=True, timeout=30)
     began = time.time()
-    versions(options)
-    table.phase(["native", "together"] if options.native else ["together"],
-                ready, options.at_once)
-    alone = [p for p in ready if options.alone or quick(p) or suspect(table, p)]
-    table.phase(["alone"], alone, 1)
+    with Broker(table, scratch, "socket") as broker:
+        versions(options)
+        table.phase(["native", "together"] if options.native
+                    else ["together"], ready, options.at_once)
+        alone = [p for p in ready
+                 if options.alone or quick(p) or suspect(table, p)]
+        table.phase(["alone"], alone, 1)
+    log = broker.log
+    for switch in options.switches:
+        with Broker(table, scratch, switch, MPSSHIM_PERF=switch) as broker:
+            table.phase([switch], ready, options.at_once)
+        log += broker.log
     sums = print_table(table, skipped, out)
+    print_switches(table)
     trespasses = print_devices(table)
-    subprocess.run([os.path.join(table.build, "bin", "mpsctl"), "quit",
-                    "--force"], timeout=30, capture_output=True)
-    with open(os.path.join(sockets, "mpsd.log"), errors="replace") as f:
-        log = f.read()
     with open(os.path.join(out, "programs_mpsd.txt"), "w") as f:
         f.write(log[-1000000:])
     rows = log_rows(table, log.splitlines())

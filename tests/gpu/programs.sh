@@ -4,7 +4,8 @@
 # The program table: real programs, most of them not ours, give under mpsrun
 # what they give natively.
 #
-#	tests/gpu/programs.sh [-a] [-d] [-n] [-j N] [-t SECONDS] [SET or NAME]...
+#	tests/gpu/programs.sh [-a] [-d] [-n] [-j N] [-s "SWITCH..."] [-t SECONDS]
+#		[SET or NAME]...
 #
 # N (8) programs at once run natively and, beside them, N at once under mpsrun,
 # the longest first; then those that are quick or differed (-a: each of them)
@@ -12,7 +13,8 @@
 # then is not started, and listed as not run. 16 cores are enough for N = 8. -n
 # leaves the native runs out and checks the exit status only, which is what
 # MPSSHIM_DRIVER=soft can do without a GPU. -d: under mpsrun where /dev has
-# nothing of a GPU. Skips (77) where there is none.
+# nothing of a GPU. -s: N at once under mpsrun once more for each SWITCH, with
+# MPSSHIM_PERF=SWITCH and a broker of its own. Skips (77) where there is no GPU.
 #
 # programs.tsv, tab-separated:
 #	name, set

@@ -67,6 +67,7 @@ struct brk_broker {
 
 	uint64_t idle_ms;               /* 0: stay */
 	uint64_t handover_ms;           /* move.h; 0: never */
+	bool warm;                      /* workers for who may come */
 	struct brk_timer idle;
 	struct brk_timer housekeeping;  /* bounds the log file */
 	char log_path[PATH_MAX];        /* "": not ours to bound */

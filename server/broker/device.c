@@ -249,11 +249,28 @@ brk_device_unwait(struct brk_wait *wait)
 }
 
 void
+brk_device_warm(struct brk_broker *broker)
+{
+	struct brk_device *device;
+
+	for (int i = 0; broker->warm && !broker->draining && i < BRK_DEVICES;
+	     i++) {
+		device = brk_device_get(broker, i);
+		if (!device)
+			break;
+		if (!is_lost(device))
+			start_soon(device);
+	}
+}
+
+void
 brk_device_ready(struct brk_device *device)
 {
 	device->last_status = BRK_SUCCESS;
 	tell(device, BRK_SUCCESS, "");
 	brk_move_start(device);
+	/* The first says how many there are. */
+	brk_device_warm(device->broker);
 }
 
 void
@@ -302,4 +319,6 @@ brk_device_ended(struct brk_device *device, bool counts)
 		give_up(device);
 	else if (!LIST_EMPTY(&device->waits) || brk_move_is_awaited(device))
 		start_soon(device);
+	else
+		brk_device_warm(device->broker);
 }

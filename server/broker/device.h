@@ -73,6 +73,10 @@ int brk_device_count(const struct brk_broker *broker);
 void brk_device_wait(struct brk_device *device, struct brk_wait *wait);
 void brk_device_unwait(struct brk_wait *wait);
 
+/* Where the broker is to be warm: a worker on each device that has none and
+ * is not lost. */
+void brk_device_warm(struct brk_broker *broker);
+
 /* From worker.c. */
 void brk_device_ready(struct brk_device *device);
 /* What to tell when the device is lost; 0: system not ready. */

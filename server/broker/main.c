@@ -22,6 +22,7 @@
 #include "proto/sock.h"
 #include "proto/version.h"
 #include "server/broker/broker.h"
+#include "server/broker/device.h"
 
 /* A program that ends has seconds for what it had on the device. */
 #define HANDOVER_S 10
@@ -37,6 +38,8 @@ static const char usage[] =
 	"  -d, --driver=DRIVER     auto, cuda, soft or a path (default\n"
 	"                          $MPSSHIM_DRIVER, else auto)\n"
 	"      --idle=SECONDS      end when nobody was connected for so long\n"
+	"      --warm              have a worker on each device before anybody\n"
+	"                          comes; costs a context's memory there\n"
 	"      --device-limit=SIZE device memory of one client or job, as 40G\n"
 	"      --host-limit=SIZE   shared and pinned memory of one client or job\n"
 	"      --store-limit=SIZE  code images kept for all (default 8G, at most a\n"
@@ -51,7 +54,7 @@ static const char usage[] =
 
 enum {
 	OPT_IDLE = 256, OPT_READY, OPT_DEVICE_LIMIT, OPT_HOST_LIMIT,
-	OPT_STORE_LIMIT, OPT_OVERLAP,
+	OPT_STORE_LIMIT, OPT_OVERLAP, OPT_WARM,
 };
 
 static const struct option long_options[] = {
@@ -61,6 +64,7 @@ static const struct option long_options[] = {
 	{ "device-limit", required_argument, NULL, OPT_DEVICE_LIMIT },
 	{ "host-limit", required_argument, NULL, OPT_HOST_LIMIT },
 	{ "store-limit", required_argument, NULL, OPT_STORE_LIMIT },
+	{ "warm", no_argument, NULL, OPT_WARM },
 	{ "overlap", no_argument, NULL, OPT_OVERLAP },
 	{ "foreground", no_argument, NULL, 'f' },
 	{ "ready-fd", required_argument, NULL, OPT_READY },
@@ -71,7 +75,7 @@ static const struct option long_options[] = {
 
 struct options {
 	const char *driver;
-	bool foreground;
+	bool foreground, warm;
 	int ready_fd;           /* -1: none */
 	uint64_t idle_ms, device_limit, host_limit, store_limit;
 };
@@ -119,6 +123,7 @@ parse_option(int c, struct options *options)
 		r = parse_number(optarg, 1u << 30, &n);
 		options->idle_ms = n * 1000;
 		break;
+	case OPT_WARM: options->warm = true; break;
 	case OPT_READY:
 		r = parse_number(optarg, 1u << 20, &n);
 		options->ready_fd = (int)n;
@@ -349,6 +354,7 @@ set_limits(struct brk_broker *broker, const struct options *options)
 	if (options->store_limit)
 		broker->store.max_bytes = options->store_limit;
 	broker->idle_ms = options->idle_ms;
+	broker->warm = options->warm;
 	broker->handover_ms = read_handover();
 }
 
@@ -411,6 +417,7 @@ main(int argc, char **argv)
 	r = serve(&broker, &options);
 	if (r)
 		return r;
+	brk_device_warm(&broker);
 	r = brk_loop_run(&broker.loop);
 	brk_broker_fini(&broker);
 	return r < 0;

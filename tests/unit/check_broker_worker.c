@@ -545,6 +545,37 @@ START_TEST(workers_end_with_the_broker)
 }
 END_TEST
 
+static bool
+is_warm(const Mps__StatusReply *status)
+{
+	return status->n_workers && status->workers[0]->generation;
+}
+
+static bool
+is_warm_again(const Mps__StatusReply *status)
+{
+	return is_warm(status) && status->workers_started == 2;
+}
+
+START_TEST(a_warm_broker_has_a_worker_before_anybody_comes)
+{
+	struct rig_client client;
+	pid_t worker;
+
+	rig_start("--warm");
+	rig_wait(is_warm);
+	worker = worker_pid();
+	rig_join(&client);
+	ck_assert_int_eq(worker_pid(), worker);
+	rig_leave(&client);
+	/* And the next one, should it end while nobody is there. */
+	kill(worker, SIGKILL);
+	rig_wait(is_warm_again);
+	ck_assert_int_ne(worker_pid(), worker);
+	rig_stop();
+}
+END_TEST
+
 START_TEST(a_worker_s_output_is_in_the_log)
 {
 	struct rig_client client;
@@ -587,6 +618,7 @@ make_suite(void)
 		a_client_that_goes_while_a_worker_is_silent_is_forgotten,
 		sixteen_clients_at_once_share_one_worker,
 		workers_end_with_the_broker,
+		a_warm_broker_has_a_worker_before_anybody_comes,
 		a_worker_s_output_is_in_the_log,
 	};
 	Suite *suite = suite_create("broker_worker");

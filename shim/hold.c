@@ -23,15 +23,27 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static int
-open_hold(uint64_t features)
-{
-	const int flags = O_CLOEXEC | O_NONBLOCK;
-	struct uffdio_api api = { .api = UFFD_API, .features = features };
-	int fd = (int)syscall(SYS_userfaultfd, flags);
+/* The best first. Shared memory can be protected since Linux 5.19. */
+#define ANONYMOUS UFFD_FEATURE_PAGEFAULT_FLAG_WP
+#define SHARED (ANONYMOUS | UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
 
-	if (fd < 0)
-		fd = (int)syscall(SYS_userfaultfd, flags | UFFD_USER_MODE_ONLY);
+static const struct way {
+	int flags;
+	uint64_t features;
+} ways[] = {
+	{ 0, SHARED },
+	{ UFFD_USER_MODE_ONLY, SHARED },
+	{ 0, ANONYMOUS },
+	{ UFFD_USER_MODE_ONLY, ANONYMOUS },
+};
+
+static int
+open_hold(const struct way *way)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = way->features };
+	int fd = (int)syscall(SYS_userfaultfd,
+			      O_CLOEXEC | O_NONBLOCK | way->flags);
+
 	if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) < 0) {
 		close(fd);
 		fd = -1;
@@ -48,14 +60,16 @@ shim_hold_begin(struct shim_hold *hold)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	_Static_assert(sizeof(old) <= sizeof(hold->signals), "it fits");
 	memcpy(hold->signals, &old, sizeof(old));
-	/* Shared memory can be protected since Linux 5.19. */
-	hold->fd = open_hold(UFFD_FEATURE_PAGEFAULT_FLAG_WP |
-			     UFFD_FEATURE_WP_HUGETLBFS_SHMEM);
-	if (hold->fd < 0)
-		hold->fd = open_hold(UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+	hold->must = false;
+	hold->fd = -1;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways) && hold->fd < 0;
+	     i++) {
+		hold->fd = open_hold(&ways[i]);
+		hold->all = hold->fd >= 0 && i == 0;
+	}
 }
 
-void
+bool
 shim_hold_pages(const struct shim_hold *hold, uint64_t start, uint64_t size)
 {
 	struct uffdio_register there = {
@@ -66,10 +80,12 @@ shim_hold_pages(const struct shim_hold *hold, uint64_t start, uint64_t size)
 	};
 
 	if (hold->fd < 0 || ioctl(hold->fd, UFFDIO_REGISTER, &there) < 0)
-		return;
+		return false;
 	/* Of what is not there, nothing is protected. */
-	if (!madvise((void *)(uintptr_t)start, size, MADV_POPULATE_WRITE))
-		ioctl(hold->fd, UFFDIO_WRITEPROTECT, &protect);
+	if (madvise((void *)(uintptr_t)start, size, MADV_POPULATE_WRITE) ||
+	    ioctl(hold->fd, UFFDIO_WRITEPROTECT, &protect) < 0)
+		return false;
+	return hold->all;
 }
 
 void

@@ -6,18 +6,23 @@
 #ifndef SHIM_HOLD_H
 #define SHIM_HOLD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* For a while; never fails. Signals wait until the end, since their handlers
  * might be held up, too. Copies of one process are made one at a time. */
 struct shim_hold {
 	int fd;                 /* -1: the system does not allow it */
+	bool all;               /* any writes, of system calls too, and both
+				 * ways */
+	bool must;              /* the caller's: not without being held */
 	uint64_t signals[16];   /* that were blocked before (a sigset_t) */
 };
 
 void shim_hold_begin(struct shim_hold *hold);
-/* Whole pages, of one mapping: who writes into them waits. */
-void shim_hold_pages(const struct shim_hold *hold, uint64_t start,
+/* Whole pages, of one mapping: who writes into them waits. False: nobody
+ * does, or system calls fail instead. */
+bool shim_hold_pages(const struct shim_hold *hold, uint64_t start,
 		     uint64_t size);
 /* They have been exchanged: who waits goes on. */
 void shim_hold_release(const struct shim_hold *hold, uint64_t start,

@@ -5,7 +5,7 @@
  * mapped at every moment. Threads that write between the two are held up
  * (hold.h). Where the system does not allow that, what they write is lost;
  * pieces are small to keep that short. Pages that hold the program's other
- * data as well are exchanged only if it has no other thread.
+ * data as well are exchanged only if all can be held up, or there are none.
  *
  * What lies at an address is read from /proc/self/maps each time: programs
  * unmap and map again without asking us.
@@ -211,8 +211,7 @@ shim_pages_check(uint64_t start, uint64_t size, struct shim_pages *out_pages)
 	 * ones; nobody says with which. */
 	if (status_of("VmPin"))
 		return PAGES_E_KIND;
-	if ((first != start || end != start + size) && !is_alone())
-		return PAGES_E_SHARED;
+	out_pages->mixed = first != start || end != start + size;
 	out_pages->locked = are_locked(out_pages);
 	return 0;
 }
@@ -243,7 +242,10 @@ share_piece(const struct shim_pages *pages, const struct shim_hold *hold,
 
 	if (file == MAP_FAILED)
 		return err_origin(-errno);
-	shim_hold_pages(hold, pages->start + at, size);
+	if (!shim_hold_pages(hold, pages->start + at, size) && hold->must) {
+		munmap(file, size);
+		return PAGES_E_SHARED;
+	}
 	memcpy(pages->mirror + at,
 	       (const void *)(uintptr_t)(pages->start + at), size);
 	r = put(file, pages->start + at, size);
@@ -261,7 +263,10 @@ own_piece(const struct shim_pages *pages, const struct shim_hold *hold,
 
 	if (own == MAP_FAILED)
 		return err_origin(-errno);
-	shim_hold_pages(hold, pages->start + at, size);
+	if (!shim_hold_pages(hold, pages->start + at, size) && hold->must) {
+		munmap(own, size);
+		return PAGES_E_SHARED;
+	}
 	memcpy(own, pages->mirror + at, size);
 	/* What the program has forbidden since stays so. */
 	if (access != (PROT_READ | PROT_WRITE))
@@ -285,16 +290,18 @@ access_of(const struct mapped *m)
 	       (m->access[2] == 'x' ? PROT_EXEC : 0);
 }
 
-/* Walk through those pages that still are the file's. */
+/* Walk through those pages of a part that still are the file's. */
 static int
 each_of_file(const struct shim_pages *pages, const struct shim_hold *hold,
+	     uint64_t at, uint64_t end,
 	     int (*take)(const struct shim_pages *pages,
 			 const struct shim_hold *hold, uint64_t at,
 			 uint64_t size, int access))
 {
-	uint64_t end = pages->start + pages->size, at = pages->start;
 	int result = 0;
 
+	at += pages->start;
+	end += pages->start;
 	while (at < end) {
 		struct mapped m;
 		struct reader r;
@@ -320,7 +327,7 @@ each_of_file(const struct shim_pages *pages, const struct shim_hold *hold,
 			if (offset == at - pages->start)
 				result = take(pages, hold, offset, size,
 					      access_of(&m));
-			if (result < 0)
+			if (result)
 				return result;
 			at += size;
 		}
@@ -328,33 +335,65 @@ each_of_file(const struct shim_pages *pages, const struct shim_hold *hold,
 	return 0;
 }
 
+/* True if all who might lose what they write are held up. */
+static bool
+begin(const struct shim_pages *pages, struct shim_hold *hold)
+{
+	shim_hold_begin(hold);
+	hold->must = pages->mixed && !is_alone();
+	return !hold->must || hold->all;
+}
+
 int
 shim_pages_share(const struct shim_pages *pages)
 {
 	struct shim_hold hold;
-	int r = 0;
+	int r = begin(pages, &hold) ? 0 : PAGES_E_SHARED;
+	bool begun = !r;
 
-	shim_hold_begin(&hold);
 	for (uint64_t at = 0, n; at < pages->size && !r; at += n) {
 		n = piece_at(at, pages->size);
 		r = share_piece(pages, &hold, at, n);
 	}
 	shim_hold_end(&hold);
-	if (r < 0)
+	if (r && begun)
 		shim_pages_own(pages);
 	return r;
 }
 
-void
+int
 shim_pages_own(const struct shim_pages *pages)
 {
 	struct shim_hold hold;
+	int r = PAGES_E_SHARED;
 
 	/* Without memory for a piece it stays the file's, which nobody else
 	 * has any more: only a forked child would notice. */
-	shim_hold_begin(&hold);
-	each_of_file(pages, &hold, own_piece);
+	if (begin(pages, &hold))
+		r = each_of_file(pages, &hold, 0, pages->size, own_piece);
 	shim_hold_end(&hold);
+	return r > 0 ? r : 0;
+}
+
+bool
+shim_pages_are_file(const struct shim_pages *pages, uint64_t start,
+		    uint64_t size)
+{
+	uint64_t at = start, end = start + size;
+	struct mapped m;
+	struct reader r;
+
+	if (open_proc(&r, "/proc/self/maps") < 0)
+		return false;
+	while (at < end && next_mapped(&r, at, end, &m)) {
+		if (m.start > at || m.ino != pages->file.ino ||
+		    m.dev != pages->file.dev ||
+		    m.offset + (at - m.start) != at - pages->start)
+			break;
+		at = m.end;
+	}
+	close(r.fd);
+	return at >= end;
 }
 
 static int
@@ -375,6 +414,11 @@ shim_pages_forked(const struct shim_pages *pages)
 {
 	/* It has no other threads yet. */
 	const struct shim_hold nobody = { .fd = -1 };
+	uint64_t edge = pages->mixed ? PAGES_SIZE : 0;
+	uint64_t last = pages->size - edge;
 
-	each_of_file(pages, &nobody, fork_piece);
+	each_of_file(pages, &nobody, 0, edge, own_piece);
+	/* A single page is both. */
+	each_of_file(pages, &nobody, last, pages->size, own_piece);
+	each_of_file(pages, &nobody, edge, last, fork_piece);
 }

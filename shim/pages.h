@@ -19,13 +19,14 @@ struct shim_pages {
 	struct shim_fd file; /* its first byte lies at start */
 	uint8_t *mirror;    /* all of the file, mapped elsewhere */
 	bool locked;        /* the program had locked them */
+	bool mixed;         /* the first and the last hold other data, too */
 };
 
 enum {
 	PAGES_E_KIND = 1,   /* not private, anonymous, readable, writable
 			     * memory, or a stack */
-	PAGES_E_SHARED,     /* [start, start + size) are not whole pages, and
-			     * other threads may write beside them */
+	PAGES_E_SHARED,     /* they are mixed, and other threads that may write
+			     * there cannot all be held up */
 };
 
 /*
@@ -36,15 +37,22 @@ int shim_pages_check(uint64_t start, uint64_t size,
 		     struct shim_pages *out_pages);
 /*
  * Put the file in place of the pages, with what they hold. What another
- * thread writes into them meanwhile may be lost. 0 or -errno; then the
- * program's pages are its own, as before.
+ * thread writes meanwhile into pages that are not mixed may be lost.
+ * PAGES_E_SHARED or -errno: the program's pages are its own, as before.
  */
 int shim_pages_share(const struct shim_pages *pages);
 /* The contrary, but for pages that the program has meanwhile given another
- * meaning. Takes the contents from the mirror. */
-void shim_pages_own(const struct shim_pages *pages);
-/* In a forked child: what it writes from now on is its own. The parent's
- * writes show in pages that it has not written to. Takes no lock. */
+ * meaning. Takes the contents from the mirror. PAGES_E_SHARED: some are the
+ * file's still, which has to stay. */
+int shim_pages_own(const struct shim_pages *pages);
+/* Is the file still in place of these pages? */
+bool shim_pages_are_file(const struct shim_pages *pages, uint64_t start,
+			 uint64_t size);
+/*
+ * In a forked child: what it writes from now on is its own. Mixed pages are
+ * its own at once; in the others the parent's writes show until it writes
+ * there itself. Takes no lock.
+ */
 void shim_pages_forked(const struct shim_pages *pages);
 
 #endif

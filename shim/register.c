@@ -11,6 +11,8 @@
 #include "shim/register.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -33,18 +35,24 @@
 /* Pages asked about at a time. */
 #define PAGES 1024
 
-/* Pages of a registration that lie in pinned memory. */
+/* Pages of registrations that lie in pinned memory: those of one, of which
+ * others may have what they leave of its first and its last page. */
 struct exchange {
 	LIST_ENTRY(exchange) link;
 	struct shim_pages pages;
 	struct shim_chan *chan;
 	uint64_t alias, id;     /* of the pinned memory */
+	unsigned int users;     /* registrations; 0: it cannot be undone */
 };
 
 /* Guards the list, and that pages are exchanged by one thread at a time. Held
  * across fork, whose child finds every exchange whole. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, exchange) exchanges = LIST_HEAD_INITIALIZER(exchanges);
+/* What a child closes when the mixed pages are its own. */
+static int forked[2] = { -1, -1 };
+/* For a child that cannot. */
+#define FORK_WAIT_MS 1000
 
 /* Is something mapped at every page of it? */
 static bool
@@ -70,12 +78,30 @@ is_there(uint64_t address, uint64_t size)
 static void
 fork_prepare(void)
 {
+	struct exchange *x;
+
 	pthread_mutex_lock(&lock);
+	LIST_FOREACH(x, &exchanges, link)
+		if (x->pages.mixed && forked[0] < 0 &&
+		    pipe2(forked, O_CLOEXEC) < 0)
+			forked[0] = forked[1] = -1;
 }
 
+/* What this thread writes next into its heap the child must not see. */
 static void
 fork_parent(void)
 {
+	struct pollfd end = { .fd = forked[0] };
+	int state;
+
+	if (forked[0] >= 0) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		close(forked[1]);
+		poll(&end, 1, FORK_WAIT_MS);
+		close(forked[0]);
+		forked[0] = forked[1] = -1;
+		pthread_setcancelstate(state, NULL);
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -87,6 +113,11 @@ fork_child(void)
 	LIST_FOREACH(x, &exchanges, link)
 		shim_pages_forked(&x->pages);
 	LIST_INIT(&exchanges);
+	if (forked[0] >= 0) {
+		close(forked[0]);
+		close(forked[1]);
+		forked[0] = forked[1] = -1;
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -128,9 +159,6 @@ exchange_new(const struct shim_range *range, struct exchange **out)
 	r = shim_pages_check(range->start, range->size, &x->pages);
 	if (r == PAGES_E_KIND)
 		return refuse("it is not private anonymous memory");
-	if (r == PAGES_E_SHARED)
-		return refuse("it is not whole pages, and there are other "
-			      "threads");
 	pthread_once(&fork_once, watch_fork);
 	if (r < 0 || fork_watched)
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -144,21 +172,53 @@ exchange_new(const struct shim_range *range, struct exchange **out)
 	r = shim_fd_init(&x->pages.file, fd);
 	if (!r)
 		r = shim_pages_share(&x->pages);
-	if (r < 0) {
+	if (r) {
 		exchange_free(steal_ptr(&x));
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY :
+		       refuse("it is not whole pages, and this system does not "
+			      "let us hold up other threads that write there");
 	}
+	x->users = 1;
 	LIST_INSERT_HEAD(&exchanges, x, link);
 	*out = steal_ptr(&x);
 	return CUDA_SUCCESS;
 }
 
-/* They are the program's own again. Caller holds the lock. */
-static void
-exchange_undo(struct exchange *x)
+/* The pages of this range, exchanged for it or for another before. Caller
+ * holds the lock. */
+static CUresult
+exchange_get(const struct shim_range *range, struct exchange **out)
 {
+	struct exchange *x;
+
+	LIST_FOREACH(x, &exchanges, link)
+		if (x->users && shim_chan_device(x->chan) == range->device &&
+		    range->start >= x->pages.start &&
+		    range->start + range->size <=
+		    x->pages.start + x->pages.size &&
+		    shim_pages_are_file(&x->pages, range->start, range->size))
+			break;
+	if (!x)
+		return exchange_new(range, out);
+	x->users++;
+	*out = x;
+	return CUDA_SUCCESS;
+}
+
+/* After the last, the pages are the program's own again. Caller holds the
+ * lock. */
+static void
+exchange_put(struct exchange *x)
+{
+	if (--x->users)
+		return;
+	if (shim_pages_own(&x->pages)) {
+		log_line(LOG_INFO, "pages at %#llx stay registered: this system "
+			 "no longer lets us hold up other threads",
+			 (unsigned long long)x->pages.start);
+		return;
+	}
 	LIST_REMOVE(x, link);
-	shim_pages_own(&x->pages);
 	exchange_free(x);
 }
 
@@ -167,7 +227,7 @@ make_alias(struct shim_range *range)
 {
 	struct shim_range alias = *range;
 	struct exchange *x;
-	CUresult r = exchange_new(range, &x);
+	CUresult r = exchange_get(range, &x);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -176,13 +236,13 @@ make_alias(struct shim_range *range)
 	alias.start = range->other;
 	alias.other = range->start;
 	if (shim_range_add(&alias)) {
-		exchange_undo(x);
+		exchange_put(x);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	/* Unregistered meanwhile: then nobody else would undo it. */
 	if (shim_range_set_alias(range->start, range->other, x)) {
 		shim_range_remove(alias.start, RANGE_ALIAS, &alias);
-		exchange_undo(x);
+		exchange_put(x);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
@@ -226,7 +286,7 @@ shim_register_drop(const struct shim_range *range)
 	shim_range_remove(range->other, RANGE_ALIAS, &alias);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&lock);
-	exchange_undo(x);
+	exchange_put(x);
 	pthread_mutex_unlock(&lock);
 	pthread_setcancelstate(state, NULL);
 }

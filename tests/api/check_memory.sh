@@ -9,7 +9,7 @@ set -u
 # shellcheck source=tests/api/rows.sh
 . "$(dirname "$0")/rows.sh"
 
-programs='memory_vmm memory_pool memory_host mapped copies batches pageable textures
+programs='memory_vmm memory_pool memory_host mapped mapped_parts copies batches pageable textures
 	tensor linker queries launch_set memops attributes'
 mkdir "$work/native"
 ln -s "$(cd "$build/lib" && pwd -P)/libsoftcuda.so" "$work/native/libcuda.so.1"

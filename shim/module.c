@@ -46,8 +46,10 @@ shim_module_get(CUmodule handle)
 static void
 log_failure(CUresult r, const char *error)
 {
+	/* Natively it would have loaded: whoever sees it wants to know why. */
 	if (error[0] != '\0')
-		log_line(LOG_INFO, "loading code failed with %d: %s", (int)r,
+		log_line(r == CUDA_ERROR_NOT_SUPPORTED ? LOG_ERROR : LOG_INFO,
+			 "loading code failed with %d: %s", (int)r,
 			 error);
 }
 

@@ -266,6 +266,9 @@ add_traits(struct wkr_traits *to, struct wkr_traits more)
 	to->prints |= more.prints;
 	to->heap |= more.heap;
 	to->launches |= more.launches;
+	if (!to->managed)
+		memcpy(to->managed_name, more.managed_name,
+		       sizeof(to->managed_name));
 	to->managed |= more.managed;
 }
 
@@ -565,9 +568,10 @@ read_load(const struct wkr_client *client, uint32_t kind, const void *options,
 	if (r == CUDA_SUCCESS && l->image->traits.untargeted)
 		return CUDA_ERROR_INVALID_PTX;
 	if (r == CUDA_SUCCESS && l->image->traits.managed) {
-		log_line(LOG_WARN, "client %llu (pid %d): an image with managed "
-			 "variables is refused",
-			 (unsigned long long)client->id, client->pid);
+		log_line(LOG_WARN, "client %llu (pid %d): an image with the "
+			 "managed variable %s is refused",
+			 (unsigned long long)client->id, client->pid,
+			 l->image->traits.managed_name);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return r == CUDA_SUCCESS ? check_sharing(client, kind, l) : r;
@@ -604,6 +608,12 @@ wkr_mpsModuleLoad(struct wkr_call *call, uint64_t module, const void *hash,
 	r = read_load(call->client, kind, options, options_size, &l);
 	if (r == (CUresult)MODULE_WANTS_SOLO && error && error_cap)
 		snprintf(error, error_cap, "%s", l.why);
+	if (r == CUDA_ERROR_NOT_SUPPORTED && image->traits.managed && error &&
+	    error_cap)
+		snprintf(error, error_cap, "the code has the managed variable %s, "
+			 "which the driver would put where this program cannot "
+			 "reach it (no worker of its own helps)",
+			 image->traits.managed_name);
 	if (r != CUDA_SUCCESS) {
 		trim_log(error, error_size);
 		return r;

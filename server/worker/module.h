@@ -19,6 +19,7 @@ struct wkr_traits {
 	bool heap;      /* … to malloc or free */
 	bool launches;  /* its kernels launch kernels */
 	bool managed;   /* has managed variables, which the host cannot reach */
+	char managed_name[64];  /* one of them, or its beginning */
 	bool untargeted; /* is PTX that says for no architecture what it is */
 };
 /* Of what cannot be looked into. */

@@ -13,6 +13,7 @@
  */
 #include <ctype.h>
 #include <elf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,6 +184,15 @@ note_variable(struct wkr_traits *traits, enum holding held)
 }
 
 static void
+note_managed(struct wkr_traits *traits, struct span name)
+{
+	traits->managed = true;
+	if (!*traits->managed_name)
+		snprintf(traits->managed_name, sizeof(traits->managed_name),
+			 "%.*s", (int)name.size, name.at);
+}
+
+static void
 look_at_symbol(const struct elf *elf, const Elf64_Shdr *names,
 	       const Elf64_Sym *sym, uint64_t *named, struct wkr_traits *traits)
 {
@@ -199,7 +209,7 @@ look_at_symbol(const struct elf *elf, const Elf64_Shdr *names,
 	    (!sym->st_shndx && begins(name, RESERVED_SHARED)))
 		return;
 	if (sym->st_other & OTHER_MANAGED)
-		traits->managed = true;
+		note_managed(traits, name);
 	if (!sym->st_shndx || !section(elf, sym->st_shndx, &home)) {
 		/* Another module's. */
 		note_variable(traits, HOLDS_GLOBALS);
@@ -330,8 +340,6 @@ static void
 look_at_word(struct span w, struct wkr_traits *traits)
 {
 	note_function(traits, w);
-	if (equals(w, ".managed"))
-		traits->managed = true;
 	if (equals(w, ".texref") || equals(w, ".surfref") ||
 	    equals(w, ".samplerref"))
 		note_variable(traits, HOLDS_GLOBALS);
@@ -343,12 +351,13 @@ look_at_declaration(const char *text, size_t size, size_t *at, unsigned *budget,
 		    enum holding held, struct wkr_traits *traits)
 {
 	unsigned depth = 0;
-	bool named = false;
+	bool named = false, managed = false;
 	struct span w;
 
 	traits->variables = true;
 	while ((w = next_word(text, size, at)).size && *w.at != ';') {
 		look_at_word(w, traits);
+		managed |= equals(w, ".managed");
 		if (*w.at == '{' || *w.at == '(' || *w.at == '[')
 			depth++;
 		else if (*w.at == '}' || *w.at == ')' || *w.at == ']')
@@ -360,6 +369,8 @@ look_at_declaration(const char *text, size_t size, size_t *at, unsigned *budget,
 		else if (!named && !isdigit((unsigned char)*w.at) &&
 			 *w.at != '.' && is_name(*w.at)) {
 			named = true;
+			if (managed)
+				note_managed(traits, w);
 			if (is_used(text, size, w, budget))
 				note_variable(traits, held);
 		}

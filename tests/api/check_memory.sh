@@ -122,7 +122,9 @@ r = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0),
      cuda.cuModuleLoadData(ctypes.byref(m), ptx % b""),
      cuda.cuModuleLoadData(ctypes.byref(m), ptx % b".attribute(.managed) ")]
 print(r)
-sys.exit(r != [0, 0, 0, 0, 801])'
+sys.exit(r != [0, 0, 0, 0, 801])' 2>"$work/managed" || return
+	cat "$work/managed"
+	grep -q 'the managed variable m,' "$work/managed"
 }
 # The first block puts the next address off the border.
 huge_pages() {

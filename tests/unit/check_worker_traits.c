@@ -117,6 +117,10 @@ START_TEST(text_says_that_it_prints_or_is_managed)
 	ck_assert(of_text(HEAD "call (r), vprintf, (a, b);").prints);
 	ck_assert(!of_text(HEAD "call (r), my_vprintf, (a, b);").prints);
 	ck_assert(of_text(HEAD ".global .attribute(.managed) .u32 x;").managed);
+	ck_assert_str_eq(of_text(HEAD ".global .u32 y;\n.visible .global "
+				 ".attribute(.managed) .align 4 .b8 x[8];\n"
+				 ".global .u32 z;").managed_name, "x");
+	ck_assert(!of_text(HEAD ".global .u32 managed;").managed);
 }
 END_TEST
 
@@ -298,6 +302,7 @@ START_TEST(machine_code_says_that_it_prints_or_is_managed)
 	c = make_cubin(".nv.global", "x", 4);
 	c.sym[1].st_other = 4;
 	ck_assert(of_cubin(&c).managed);
+	ck_assert_str_eq(of_cubin(&c).managed_name, "x");
 }
 END_TEST
 

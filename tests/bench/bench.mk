@@ -29,12 +29,14 @@ instructions: all $(T)/bench/count
 bench: all $(BENCH_C)
 	$(Q)$(CHECK_ENV) tests/bench/bench.py
 
-# What tests/gpu/bench.sh needs, for a machine that builds nothing.
+# What tests/gpu/bench.sh and torture.sh need, for a machine that builds
+# nothing.
 STAGE := .carry/bench
-bench-stage: all $(BENCH_C)
+bench-stage: all $(BENCH_C) $(T)/torture
 	$(call say,STAGE,$(STAGE))
 	$(Q)rm -rf $(STAGE)
 	$(Q)install -d $(STAGE)/bin $(STAGE)/lib $(STAGE)/tests/bench
 	$(Q)install -s $(PROGRAMS) $(STAGE)/bin
 	$(Q)install -s $(SHIM) $(SOFT) $(STAGE)/lib
 	$(Q)install -s $(filter-out %/count,$(BENCH_C)) $(STAGE)/tests/bench
+	$(Q)install -s $(T)/torture $(STAGE)/tests

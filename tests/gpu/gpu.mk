@@ -4,7 +4,7 @@
 
 FIDELITY := $(T)/fidelity
 EXTRA_TESTS += $(FIDELITY)
-CHECK_PROGRAMS += tests/gpu/check_fidelity.sh
+CHECK_PROGRAMS += tests/gpu/check_fidelity.sh tests/gpu/check_torture.sh
 
 # Never built with the sanitizers that ours may have: it runs on any driver.
 # Rows with every argument of a kind, NULL among them, are their purpose.
@@ -27,3 +27,12 @@ $(T)/questions: $(addprefix $(OBJ)/tests/,gpu/questions.o contract/drv.o)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -lm -ldl -lpthread
 EXTRA_TESTS += $(T)/questions
+
+# Never built with the sanitizers that ours may have.
+$(T)/torture: tests/gpu/torture.c tests/api/facts.h $(LINKS)
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g $(WARN) \
+		$(if $(WERROR),-Werror) -I. -isystem $(CUDA)/include -o $@ $< \
+		-L$(LIB)/mpsshim -lcuda
+EXTRA_TESTS += $(T)/torture

@@ -24,7 +24,8 @@ $(BENCH_C): $(T)/bench/%: tests/bench/%.c $(wildcard tests/bench/*.h) $(LINKS)
 instructions: all $(T)/bench/count
 	$(Q)$(CHECK_ENV) tests/bench/check_instructions.py --record
 
-# SET, MODES, TENANTS, KINDS, SECONDS, RESULTS, DRIVER, ONLY, LIMIT: see bench.py.
+# SET, MODES, TENANTS, KINDS, SECONDS, REPEAT, RESULTS, DRIVER, ONLY, LIMIT: see
+# bench.py.
 .PHONY: bench bench-stage
 bench: all $(BENCH_C)
 	$(Q)$(CHECK_ENV) tests/bench/bench.py

@@ -4,19 +4,22 @@
 
     [NAME=VALUE...] bench.py
 
-SET      micro, tenants, memory, small (all of them: 1, 4 and 8 tenants) or
-         full (all, 1 to 128); small by default, micro where there is no GPU
+SET      micro, tenants, memory, small (all of them: 1, 4 and 8 tenants),
+         targets (what a target is set for, and no more) or full (all, 1 to
+         128); small by default, micro where there is no GPU
 MODES    of native, mps and mpsrun, in the order to run them
 TENANTS  how many at once, for tenants: "1 4 8"; for memory "1 2 4 8"
 KINDS    of resnet, bert, tiny, mix (the first two in turn) and step (a C
          program); "mix tiny step"
 SECONDS  that tenants are measured (4)
+REPEAT   how often PyTorch tenants with a target are started anew and measured
+         (2; 1 for tenants); their values are taken together
 RESULTS  folder for bench.csv, bench.svg and bench.txt (build/bench)
 DRIVER   cuda or soft; by default cuda where there is a GPU
 ONLY     parts of micro: start; launch, local, wait, event, alloc, copy, load;
          empty, spin
-LIMIT    seconds after which what is left is left out (75 for micro, 540 for
-         small)
+LIMIT    seconds after which what is left is left out (75 for micro, 240 for
+         targets, 540 for small)
 
 Prints a table and writes it to RESULTS. Fails if a program failed or had a
 wrong result; a mode that is not there is left out, and said so. Whatever it
@@ -42,7 +45,9 @@ BUILD = pathlib.Path(os.environ.get("MPSSHIM_BUILD",
                                     HERE.parents[1] / "build")).resolve()
 PROGRAMS = BUILD / "tests" / "bench"
 COMMAND_LIMIT_S = 60
-SETS = ("micro", "tenants", "memory", "small", "full")
+SETS = ("micro", "tenants", "memory", "targets", "small", "full")
+# Those that measure all that a target is set for.
+WHOLE = ("targets", "small", "full")
 CALLS = ("launch", "local", "wait", "event", "alloc", "copy", "load")
 KERNELS = ("empty", "spin")
 # More clients than NVIDIA MPS takes.
@@ -67,9 +72,10 @@ class Bench:
                 sys.exit("ONLY: %s: not one of start %s" % (
                     part, " ".join(CALLS + KERNELS)))
         self.seconds = float(setting("SECONDS", "4"))
+        self.repeat = int(setting("REPEAT", "2" if self.set in WHOLE else "1"))
         self.results = pathlib.Path(setting("RESULTS", BUILD / "bench"))
-        limit = float(setting("LIMIT", {"micro": 75, "small": 540}.get(
-            self.set, 3600)))
+        limit = float(setting("LIMIT", {
+            "micro": 75, "targets": 240, "small": 540}.get(self.set, 3600)))
         self.end = time.monotonic() + limit
         self.rows, self.notes = [], []
         self.failed = False
@@ -179,6 +185,15 @@ class Bench:
                          int(self.seconds * 1000 / tenants.WINDOWS), count,
                          "step")
 
+    def rates(self, mode_list, kind, count):
+        """Steps of PyTorch tenants. Runs differ more than the windows of one,
+        so a verdict is over several."""
+        own = "resnet" if (kind, count) == ("mix", 1) else kind
+        judged = any(figure.startswith(own + "_") and n == count
+                     for figure, n in report.TARGETS)
+        for _ in range(self.repeat if judged else 1):
+            tenants.rates(self, mode_list, kind, count, self.seconds)
+
     def tenants(self, mode_list, default_kinds, default_counts):
         kinds = setting("KINDS", default_kinds).split()
         counts = [int(n) for n in setting("TENANTS", default_counts).split()]
@@ -191,16 +206,18 @@ class Bench:
                 if kind == "step":
                     self.c_tenants(mode_list, n)
                 else:
-                    tenants.rates(self, mode_list, kind, n, self.seconds)
+                    self.rates(mode_list, kind, n)
+                # One of a mix is a ResNet-18.
+                if (kind, n) == ("mix", 1) and self.set in WHOLE:
+                    self.rates(mode_list, "bert", 1)
 
-    def memory(self, mode_list):
+    def memory(self, mode_list, default_counts, kind):
         without = tenants.missing() if self.on_gpu else "needs a GPU"
         if without:
             print("left out: memory: " + without)
             return
-        counts = [int(n) for n in setting("TENANTS", "1 2 4 8").split()]
-        tenants.memory(self, mode_list, setting("KINDS", "resnet").split()[0],
-                       counts)
+        counts = [int(n) for n in setting("TENANTS", default_counts).split()]
+        tenants.memory(self, mode_list, kind, counts)
 
     def whole(self, mode_list):
         """The sets small and full."""
@@ -208,13 +225,25 @@ class Bench:
         many = self.set == "full"
         self.tenants(mode_list, "mix tiny step", "1 2 4 8 16" if many else
                      "1 4 8")
-        if not os.environ.get("KINDS"):
-            if not tenants.missing() and self.on_gpu:
-                tenants.rates(self, mode_list, "bert", 1, self.seconds)
-            if many:
-                for n in (32, 64, 128):
-                    self.c_tenants(mode_list, n)
-        self.memory(mode_list)
+        if many and not os.environ.get("KINDS"):
+            for n in (32, 64, 128):
+                self.c_tenants(mode_list, n)
+        self.memory(mode_list, "1 2 4 8", "resnet")
+
+    def targets(self, mode_list):
+        self.micro(mode_list)
+        self.tenants(mode_list, "mix", "1 8")
+        # No target of it is in terms of another mode.
+        self.memory([m for m in mode_list if m.name == "mpsrun"], "1 8",
+                    "resnet")
+
+    def unjudged(self):
+        """Targets of this set without a verdict, in words."""
+        groups = report.grouped(self.rows)
+        return ["%s, %d" % (report.LABELS[f].strip(), n)
+                for (f, n), target in report.TARGETS.items()
+                if ("1GiB" not in f or self.set == "full") and
+                report.verdict(target, *groups.get((f, n), ("", {}))) == "-"]
 
     def instructions(self):
         with self.phase("instructions"):
@@ -262,13 +291,16 @@ class Bench:
         elif self.set == "tenants":
             self.tenants(chosen, "mix tiny step", "1 4 8")
         elif self.set == "memory":
-            self.memory(chosen)
+            self.memory(chosen, "1 2 4 8",
+                        setting("KINDS", "resnet").split()[0])
+        elif self.set == "targets":
+            self.targets(chosen)
         else:
             self.whole(chosen)
 
     def main(self):
-        names = ("SET", "MODES", "TENANTS", "KINDS", "SECONDS", "DRIVER",
-                 "ONLY", "LIMIT", "MPSSHIM_PERF", "MPSSHIM_LANES")
+        names = ("SET", "MODES", "TENANTS", "KINDS", "SECONDS", "REPEAT",
+                 "DRIVER", "ONLY", "LIMIT", "MPSSHIM_PERF", "MPSSHIM_LANES")
         given = ["%s=%s" % (n, shlex.quote(os.environ[n])) for n in names
                  if os.environ.get(n)]
         device = "%s, %d cores" % (self.device(), os.cpu_count())
@@ -284,6 +316,8 @@ class Bench:
                 for mode in chosen:
                     mode.stop()
         extra = [] if self.on_gpu else self.instructions()
+        if self.on_gpu and self.set in WHOLE:
+            extra = ["no verdict: " + what for what in self.unjudged()]
         text = [*head, "", *report.table(self.rows, self.on_gpu), *extra,
                 *("! " + n for n in self.notes)]
         print("\n".join(text[2:]))

@@ -238,6 +238,49 @@ def a_tenant_that_dies_is_noted():
     assert len(notes) == 1 and "no memory left" in notes[0], notes
 
 
+def measured(name):
+    """(what would be measured for a set, the bench)"""
+    os.environ.update(SET=name, DRIVER="cuda")
+    b, asked, was = bench.Bench(), [], (tenants.rates, tenants.memory,
+                                        tenants.missing)
+    os.environ["DRIVER"] = "soft"
+    b.micro = lambda modes: asked.append("micro")
+    b.c_tenants = lambda modes, n: asked.append("step %d" % n)
+    tenants.missing = lambda: None
+    tenants.rates = lambda b, modes, kind, n, s: asked.append(
+        "%s %d" % (kind, n))
+    tenants.memory = lambda b, modes, kind, counts: asked.append(
+        "memory %s of %s" % (counts[-1], " ".join(m.name for m in modes)))
+    try:
+        b.run_set([one_mode("native", "s1"), one_mode("mpsrun", "s2")])
+    finally:
+        tenants.rates, tenants.memory, tenants.missing = was
+    return asked, b
+
+
+@test
+def sets_measure_what_has_a_target():
+    asked, _ = measured("targets")
+    equal(asked, ["micro", *2 * ["mix 1"], *2 * ["bert 1"], *2 * ["mix 8"],
+                  "memory 8 of mpsrun"])
+    asked, _ = measured("small")
+    equal(asked, ["micro", *2 * ["mix 1"], *2 * ["bert 1"], "mix 4",
+                  *2 * ["mix 8"], "tiny 1", "tiny 4", "tiny 8", "step 1",
+                  "step 4", "step 8", "memory 8 of native mpsrun"])
+
+
+@test
+def a_target_without_a_verdict_is_named():
+    _, b = measured("small")
+    everything = b.unjudged()
+    equal(len(everything), sum("1GiB" not in f for f, _ in report.TARGETS))
+    b.rows = [Row("bert_rate", 1, m, "/s", [1.0]) for m in ("native",
+                                                           "mpsrun")]
+    b.rows.append(Row("mix_bert_p99", 8, "mpsrun", "ms", [1.0]))
+    equal([w for w in everything if w not in b.unjudged()],
+          ["PyTorch BERT-like, steps, 1"])
+
+
 @test
 def memory_is_what_further_tenants_take():
     b, mode = quiet_bench(), one_mode("native", "t5")

@@ -41,7 +41,7 @@ PB_LIB := -l:libprotobuf-c.a
 GEN := $(BUILD)/gen
 OBJ := $(BUILD)/obj
 APIGEN := proto/apigen
-GEN_C := api_sigs shim_entry shim_procaddr wkr_driver wkr_dispatch
+GEN_C := api_sigs shim_entry shim_procaddr shim_reasons wkr_driver wkr_dispatch
 GEN_STAMP := $(GEN)/.stamp
 
 objs = $(patsubst %.c,$(OBJ)/%.o,$(wildcard $(1)))
@@ -49,7 +49,7 @@ objs = $(patsubst %.c,$(OBJ)/%.o,$(wildcard $(1)))
 PROTO_OBJ := $(call objs,proto/*.c) $(OBJ)/gen/proto/wire.pb-c.o
 SHIM_ALL := $(call objs,shim/*.c) $(patsubst %.S,$(OBJ)/%.o,$(wildcard shim/*.S))
 SHIM_OBJ := $(filter-out $(OBJ)/shim/mpsrun.o,$(SHIM_ALL)) \
-	$(addprefix $(OBJ)/gen/,shim_entry.o shim_procaddr.o api_sigs.o)
+	$(addprefix $(OBJ)/gen/,shim_entry.o shim_procaddr.o shim_reasons.o api_sigs.o)
 BROKER_OBJ := $(call objs,server/broker/*.c)
 CTL_OBJ := $(call objs,server/ctl/*.c)
 WORKER_OBJ := $(call objs,server/worker/*.c server/fatbin.c) \

@@ -2,7 +2,7 @@
 /*
  * Log lines: to stderr, or to the file that MPSSHIM_LOG names.
  * Used by every program; in a guest process nothing is printed below
- * `error` unless the user asked.
+ * `warn` unless the user asked.
  *
  * MPSSHIM_LOG=LEVEL or LEVEL:PATH with LEVEL error, warn, info, debug.
  * A line is one write(2): "mpsshim[PID] LEVEL: text". Writing never raises

@@ -9,6 +9,8 @@
 
 #include "api_sigs.h"
 #include "proto/log.h"
+#include "shim_impl.h"
+#include "shim_reasons.h"
 #include "shim/object.h"
 #include "shim/pool.h"
 #include "shim/stream.h"
@@ -41,9 +43,58 @@ shim_enter_slow(enum api_id id, bool needs_context)
 	return shim_chan_sticky(ctx->chan);
 }
 
+/* Of so many functions the reason is told unasked: who calls more of them
+ * has been told enough. */
+#define TOLD_MAX 8u
+
+static enum log_level
+level_of(const struct shim_reason *reason)
+{
+	static _Atomic unsigned int told;
+	unsigned int before;
+
+	if (reason->quiet || log_enabled(LOG_INFO))
+		return LOG_INFO;
+	before = atomic_fetch_add_explicit(&told, 1, memory_order_relaxed);
+	if (before == TOLD_MAX)
+		log_line(LOG_WARN, "more functions are refused: "
+			 "MPSSHIM_LOG=info names them");
+	return before < TOLD_MAX ? LOG_WARN : LOG_INFO;
+}
+
+/*
+ * Once a function and process, on stderr without being asked: libraries put
+ * codes of their own in the place of ours, and the reason is nowhere else.
+ */
+static void
+tell_why(enum api_id id, CUresult code)
+{
+	static _Atomic uint8_t said[API_COUNT];
+	const struct shim_reason *reason = &shim_reasons[id];
+	const char *name = api_names[id], *code_name = "an error";
+
+	if (!log_enabled(reason->quiet ? LOG_INFO : LOG_WARN) ||
+	    atomic_exchange_explicit(&said[id], 1, memory_order_relaxed))
+		return;
+	shim_cuGetErrorName(code, &code_name);
+	if (!name)
+		log_line(level_of(reason), "a graphics function is refused "
+			 "with %s: graphics interoperation needs the device in "
+			 "the program's own process", code_name);
+	else if (reason->refused)
+		log_line(level_of(reason), "%s is refused with %s: %s", name,
+			 code_name, reason->text);
+	else
+		log_line(level_of(reason), "%s is refused in this form, with "
+			 "%s (served in part: %s)", name, code_name,
+			 reason->text);
+}
+
 CUresult
 shim_answer_slow(enum api_id id, CUresult r)
 {
+	if (r == CUDA_ERROR_NOT_SUPPORTED && shim_reasons[id].text)
+		tell_why(id, r);
 	/* What a program asks again and again is no failure. */
 	if (r != CUDA_ERROR_NOT_READY && log_enabled(LOG_DEBUG))
 		log_line(LOG_DEBUG, "%s gives %d", api_names[id], (int)r);
@@ -53,14 +104,7 @@ shim_answer_slow(enum api_id id, CUresult r)
 CUresult
 shim_refuse(enum api_id id, CUresult code)
 {
-	static _Atomic uint8_t said[API_COUNT];
-	const char *name = api_names[id];
-
-	if (log_enabled(LOG_INFO) && !atomic_exchange_explicit(
-			&said[id], 1, memory_order_relaxed))
-		log_line(LOG_INFO, "%s is not served (error %d); "
-			 "proto/COVERAGE.md says why",
-			 name ? name : "a graphics function", (int)code);
+	tell_why(id, code);
 	return code;
 }
 

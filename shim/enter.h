@@ -18,8 +18,9 @@ CUresult shim_enter_slow(enum api_id id, bool needs_context);
 
 CUresult shim_answer_slow(enum api_id id, CUresult r);
 
-/* What every entry point answers passes here: MPSSHIM_LOG=debug names the
- * calls that fail, which libraries often hide behind codes of their own. */
+/* What every entry point answers passes here: what is not served is said on
+ * stderr, and MPSSHIM_LOG=debug names all calls that fail, which libraries
+ * often hide behind codes of their own. */
 static inline CUresult
 shim_answer(enum api_id id, CUresult r)
 {
@@ -59,7 +60,7 @@ shim_enter_context(enum api_id id)
 	return shim_enter_slow(id, true);
 }
 
-/* Answer with a documented error; logged once per function at level info. */
+/* Answer with a documented error; why is said once. */
 CUresult shim_refuse(enum api_id id, CUresult code);
 
 /*

@@ -71,7 +71,7 @@ read_environment(void)
 	const char *text = getenv("MPSSHIM_SYNC_FREE");
 	char why[256];
 
-	log_init("mpsshim", LOG_ERROR);
+	log_init("mpsshim", LOG_WARN);
 	if (!settings_good(SETTINGS_SHIM, why, sizeof(why)))
 		log_once(LOG_ERROR, "%s; it is ignored", why);
 	shim_process.perf = read_perf(getenv("MPSSHIM_PERF"));

@@ -142,7 +142,7 @@ exchange_free(struct exchange *x)
 static CUresult
 refuse(const char *why)
 {
-	log_line(LOG_INFO, "registered memory gets no device address: %s", why);
+	log_once(LOG_WARN, "registered memory gets no device address: %s", why);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 

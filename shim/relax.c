@@ -203,7 +203,7 @@ shim_relax(struct shim_chan *chan, struct shim_relax *relax)
 		relax->check_ns = now + SLICE_NS;
 	}
 	if (now - relax->begin_ns > WARN_NS)
-		log_once(LOG_WARN, "a call has waited 10 s for the worker");
+		log_once(LOG_INFO, "a call has waited 10 s for the worker");
 	shim_nap(NAP_MIN_NS << (relax->turn / SPIN_TURNS < NAP_SHIFT_MAX ?
 				relax->turn / SPIN_TURNS : NAP_SHIFT_MAX));
 	return CUDA_SUCCESS;

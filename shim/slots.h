@@ -18,7 +18,9 @@
 	static CUresult \
 	table##_##n(void) \
 	{ \
-		return shim_slot_unknown(#table "[" #n "]", \
+		static _Atomic int said; \
+ \
+		return shim_slot_unknown(#table "[" #n "]", &said, \
 					 __builtin_return_address(0)); \
 	}
 #define SLOT_INIT(table, n) [n] = (shim_slot *)table##_##n,

@@ -90,14 +90,9 @@ shim_table_ctx_id(CUcontext handle, uint64_t *out_id)
 }
 
 CUresult
-shim_slot_unknown(const char *name, const void *caller)
+shim_slot_unknown(const char *name, _Atomic int *said, const void *caller)
 {
-	/* A library that uses one is likely to use it often. The set is small
-	 * and lossy: at worst a line comes twice. */
-	static _Atomic(const char *) said[64];
-	_Atomic(const char *) *slot = &said[((uintptr_t)name >> 3) % 64];
-
-	if (atomic_exchange_explicit(slot, name, memory_order_relaxed) != name)
+	if (!atomic_exchange_explicit(said, 1, memory_order_relaxed))
 		log_line(LOG_WARN, "export table slot %s is not served; "
 			 "called from %p", name, caller);
 	return CUDA_ERROR_NOT_SUPPORTED;

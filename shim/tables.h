@@ -30,7 +30,8 @@ extern shim_slot *const shim_table_1734[17];
 
 /* CUDA_ERROR_NOT_SUPPORTED, said once in the log with the slot's name and
  * the caller. */
-CUresult shim_slot_unknown(const char *name, const void *caller);
+CUresult shim_slot_unknown(const char *name, _Atomic int *said,
+			   const void *caller);
 
 /* cuCtxGetId with these tables' own codes: no context has id 0. */
 CUresult shim_table_ctx_id(CUcontext handle, uint64_t *out_id);

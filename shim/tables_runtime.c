@@ -28,7 +28,9 @@ cudart_load(CUmodule *out, const void *image)
 {
 	CUresult r = shim_enter_context(API_cuModuleLoadData);
 
-	return r != CUDA_SUCCESS ? r : shim_cuModuleLoadData(out, image);
+	return r != CUDA_SUCCESS ? r :
+	       shim_answer(API_cuModuleLoadData,
+			   shim_cuModuleLoadData(out, image));
 }
 
 /* The same with the image first and three more arguments. */
@@ -44,8 +46,10 @@ static CUresult
 cudart_load_wrapper(CUmodule *out, const void *wrapper, const void *a,
 		    const void *b, uint32_t c)
 {
+	static _Atomic int said;
+
 	if (a != NULL || b != NULL || c != 0)
-		return shim_slot_unknown("CUDART[6] with arguments",
+		return shim_slot_unknown("CUDART[6] with arguments", &said,
 					 __builtin_return_address(0));
 	return cudart_load(out, wrapper);
 }

@@ -187,6 +187,38 @@ def shim_entry_c(api, graphics):
 API_EXPORTS(ENTRY)""".replace("671", str(len(api.exports() + graphics))))
 
 
+def shim_reasons_h():
+    return header("shim_reasons.h", '#include <stdbool.h>\n\n'
+                  '#include "api_ids.h"', """
+/* Why a function is refused, or what of it is served. */
+struct shim_reason {
+	const char *text;       /* NULL: it is served in full */
+	bool refused;           /* altogether */
+	bool quiet;             /* programs ask in passing, and do without */
+};
+extern const struct shim_reason shim_reasons[API_COUNT];""")
+
+
+def c_string(text):
+    return '"' + text.replace("\\", r"\\").replace('"', r'\"') + '"'
+
+
+def shim_reasons_c(api):
+    rows = []
+    for entry in api.entries:
+        served = entry.target or entry
+        if served.cover.kind != "full":
+            refused = str(served.is_refused).lower()
+            quiet = str(bool(served.quiet)).lower()
+            rows.append(f"\t[API_{entry.name}] = {{ "
+                        f"{c_string(served.cover.text)}, {refused}, "
+                        f"{quiet} }},")
+    rows = "\n".join(rows)
+    return c_file('#include "shim_reasons.h"',
+                  "const struct shim_reason shim_reasons[API_COUNT] = {\n"
+                  f"{rows}\n}};")
+
+
 def shim_map(api, graphics):
     text = "\n".join(f"\t{n};" for n in sorted(api.exports() + graphics))
     return ("/* generated from proto/cuda.api by apigen - do not edit */\n"
@@ -197,4 +229,6 @@ def files(api, graphics):
     return {"shim_impl.h": shim_impl_h(api),
             "api_exports.h": api_exports_h(api, graphics),
             "shim_entry.c": shim_entry_c(api, graphics),
+            "shim_reasons.h": shim_reasons_h(),
+            "shim_reasons.c": shim_reasons_c(api),
             "shim.map": shim_map(api, graphics)}

@@ -63,6 +63,7 @@ class Entry:
     alias: str = ""
     target: Optional["Entry"] = None
     waits: str = ""
+    quiet: str = ""                 # why a refusal is worth no line
     on: str = "lane"
     handler: str = ""               # custom, or empty
     seen: dict = field(default_factory=dict)    # word -> line

@@ -244,6 +244,11 @@ class Parser:
             self.fail(line, 'waits takes one text: "what it waits for"')
         entry.waits = rest[0]
 
+    def word_quiet(self, line, entry, rest):
+        if len(rest) != 1 or not rest[0]:
+            self.fail(line, 'quiet takes one text: "why nobody need know"')
+        entry.quiet = rest[0]
+
     def word_arg(self, line, entry, rest):
         if len(rest) < 2:
             self.fail(line, "arg takes a parameter name and what it is")

@@ -82,7 +82,7 @@ class Rules:
 
     def op(self, entry):
         for word in ("twin", "needs", "alias", "cover", "handler", "arg",
-                     "clears", "checks"):
+                     "clears", "checks", "quiet"):
             if word in entry.seen:
                 self.fail(entry.seen[word], f"an operation takes no '{word}'")
         if entry.answer not in ("sync", "post"):

@@ -3,8 +3,8 @@
 # Programs and scripts that show unmodified runtimes and libraries, and any
 # program at all, under the shim.
 
-API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries register \
-	threads)
+API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries refusals \
+	register threads)
 API_FACTS := $(addprefix $(T)/,attributes backlog batches copies graphs_if graphs_memory graphs_moved ipc ipc_tokens launch_set linker \
 	mapped mapped_parts memops memory_host memory_pool memory_vmm pageable queries tensor textures)
 CUDADEVRT := $(firstword $(wildcard $(CUDA)/lib64/libcudadevrt.a $(CUDA)/lib/libcudadevrt.a))
@@ -13,7 +13,7 @@ API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/managed_rt $(if $(CUDADEVRT),$(T)/libcudadevrt.a)
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
 CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh backlog.sh cudart.sh graphs.sh guest.sh ipc.sh shared.sh \
-	libraries.sh memory.sh)
+	libraries.sh memory.sh refusals.sh)
 
 # Unmodified programs: never built with the sanitizers that ours may have.
 $(API_C): $(T)/%: tests/api/%.c
@@ -22,8 +22,8 @@ $(API_C): $(T)/%: tests/api/%.c
 	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g $(WARN) \
 		$(if $(WERROR),-Werror) -isystem $(CUDA)/include -o $@ $< \
 		$(API_LIB) -ldl -lpthread
-$(T)/graphs $(T)/guest_cuda $(T)/threads: $(LINKS)
-$(T)/graphs $(T)/guest_cuda $(T)/threads: API_LIB := -L$(LIB)/mpsshim -lcuda
+$(T)/graphs $(T)/guest_cuda $(T)/refusals $(T)/threads: $(LINKS)
+$(T)/graphs $(T)/guest_cuda $(T)/refusals $(T)/threads: API_LIB := -L$(LIB)/mpsshim -lcuda
 
 # Linked by name, as programs of others are.
 $(T)/ipc $(T)/ipc_tokens: tests/api/peer.h

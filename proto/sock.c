@@ -54,19 +54,21 @@ deadline_of(int timeout_ms)
 	return timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
 }
 
-/* What the user set may be relative; who reads it later has another working
- * directory. */
-static int
-absolute(const char *name, char *out, size_t size)
+int
+sock_settle(void)
 {
-	_cleanup_free_ char *here = NULL;
+	const char *set = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	_cleanup_free_ char *here = NULL, *whole = NULL;
 
-	if (name[0] == '/')
-		return snprintf(out, size, "%s", name);
+	if (!set || !*set || *set == '/')
+		return 0;
 	here = getcwd(NULL, 0);
 	if (!here)
 		return err_origin(-errno);
-	return snprintf(out, size, "%s/%s", here, name);
+	if (asprintf(&whole, "%s/%s", here, set) < 0 ||
+	    setenv("CUDA_MPS_PIPE_DIRECTORY", whole, 1) < 0)
+		return err_origin(-ENOMEM);
+	return 0;
 }
 
 int
@@ -79,8 +81,10 @@ sock_paths(char *dir, size_t dir_size, char *path, size_t path_size)
 	/* su, cron and containers leave a variable that names nothing. */
 	if (run && access(run, X_OK) < 0)
 		run = NULL;
+	if (set && *set && *set != '/')
+		return -EINVAL;
 	if (set && *set)
-		n = absolute(set, dir, dir_size);
+		n = snprintf(dir, dir_size, "%s", set);
 	else if (run && *run)
 		n = snprintf(dir, dir_size, "%s/mpsshim", run);
 	else

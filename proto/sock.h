@@ -21,11 +21,18 @@
 #define SOCK_MAX_FDS 8
 
 /*
- * The socket directory, absolute: $CUDA_MPS_PIPE_DIRECTORY, else
+ * For programs that a user starts by hand: a relative $CUDA_MPS_PIPE_DIRECTORY
+ * is meant from here, and absolute from now on, for those that they start as
+ * well. 0 or -errno.
+ */
+int sock_settle(void);
+/*
+ * The socket directory: $CUDA_MPS_PIPE_DIRECTORY, else
  * $XDG_RUNTIME_DIR/mpsshim if there is such a directory, else
- * /tmp/mpsshim-UID. Writes the directory and
- * the socket's path. 0, or -ENAMETOOLONG when the socket's path would not
- * fit sockaddr_un (107 bytes).
+ * /tmp/mpsshim-UID. Writes the directory and the socket's path. 0, -EINVAL
+ * when the variable is relative (each program would mean another directory),
+ * or -ENAMETOOLONG when the socket's path would not fit sockaddr_un (107
+ * bytes).
  */
 int sock_paths(char *dir, size_t dir_size, char *path, size_t path_size);
 

@@ -374,6 +374,9 @@ main(int argc, char **argv)
 	fill_standard_descriptors();
 	command = parse(argc, argv, &verbose);
 	log_init("mpsrun", LOG_ERROR);
+	error = sock_settle();
+	if (error < 0)
+		fail("the working directory: %s", strerror(-error));
 	if (!settings_good(SETTINGS_SHIM | SETTINGS_BROKER, why, sizeof(why)))
 		fail("%s", why);
 	find_places(&places);

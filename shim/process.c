@@ -195,8 +195,9 @@ connect_locked(void)
 	read_environment();
 	if (make_live() < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	sock_paths(dir, sizeof(dir), shim_process.socket,
-		   sizeof(shim_process.socket));
+	if (sock_paths(dir, sizeof(dir), shim_process.socket,
+		       sizeof(shim_process.socket)) < 0)
+		*shim_process.socket = 0;
 	hello = greet(why, sizeof(why));
 	if (!hello)
 		return complain(CUDA_ERROR_MPS_CONNECTION_FAILED, why,

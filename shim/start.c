@@ -393,6 +393,12 @@ shim_broker_connect(char *why, size_t why_size)
 	int r;
 
 	r = sock_paths(dir, sizeof(dir), path, sizeof(path));
+	if (r == -EINVAL) {
+		say("CUDA_MPS_PIPE_DIRECTORY is the relative path %.80s, which "
+		    "is another directory wherever a program goes: set an "
+		    "absolute one", getenv("CUDA_MPS_PIPE_DIRECTORY"));
+		return r;
+	}
 	if (r < 0) {
 		say("the socket's path is longer than the system's 107 bytes: "
 		    "%.200s", dir);

@@ -304,6 +304,10 @@ prepare(struct brk_broker *broker, const struct options *options)
 	char own[PATH_MAX], why[256];
 	int r;
 
+	r = sock_settle();
+	if (r < 0)
+		return fail(options->ready_fd, "the working directory: %s",
+			    err_text(r));
 	r = sock_paths(broker->dir, sizeof(broker->dir), broker->path,
 		       sizeof(broker->path));
 	if (r < 0)

@@ -130,6 +130,9 @@ connect_broker(struct broker *broker)
 	Mps__Hello hello = MPS__HELLO__INIT;
 	int r;
 
+	r = sock_settle();
+	if (r < 0)
+		fail("the working directory: %s", strerror(-r));
 	r = sock_paths(broker->dir, sizeof(broker->dir), broker->path,
 		       sizeof(broker->path));
 	if (r < 0)

@@ -198,6 +198,34 @@ fresh
 row 'a broker started by the preload is no child of the program' \
 	env LD_PRELOAD="$shim" "$guest" no-child
 
+relative_refused() {
+	cd "$work" || return 1
+	CUDA_MPS_PIPE_DIRECTORY=here LD_PRELOAD=$shim "$guest" run \
+		>"$work/out" 2>"$work/err"
+	rc=$?
+	cat "$work/err"
+	[ "$rc" -eq 3 ] && [ ! -e here ] && [ ! -e "$work/here" ] &&
+		[ "$(grep -c '^mpsshim.*CUDA_MPS_PIPE_DIRECTORY' "$work/err")" \
+			-eq 1 ]
+}
+row 'the preload alone refuses a relative directory' relative_refused
+
+# One broker, wherever the program goes.
+relative_settled() {
+	cd "$work" || return 1
+	export CUDA_MPS_PIPE_DIRECTORY=./there
+	"$mpsrun" sh -c "mkdir -p sub && cd sub && '$guest' run &&
+		echo \"\$CUDA_MPS_PIPE_DIRECTORY\"" >"$work/out" || return 1
+	cat "$work/out"
+	served=$("$bin/mpsctl" status --json |
+		python3 -c 'import json, sys
+print(json.load(sys.stdin)["total_clients"])')
+	(cd sub && "$bin/mpsctl" --socket-dir=../there quit --force) &&
+		[ "$(tail -n 1 "$work/out")" = "$work/./there" ] &&
+		[ "$served" -eq 1 ] && [ ! -e sub/there ]
+}
+row 'mpsrun makes it absolute for the program' relative_settled
+
 closed() {
 	for how in '<&-' '>&-' '2>&-' '<&- >&- 2>&-' '<&- 2>&-' '>&- 2>&-'; do
 		[ "$1" = there ] || fresh

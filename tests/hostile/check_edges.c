@@ -112,6 +112,7 @@ START_TEST(directory_is_the_variable_or_the_users_own)
 	ck_assert_int_eq(sock_paths(dir, sizeof(dir), path, sizeof(path)), 0);
 	ck_assert_int_eq(strncmp(dir, "/tmp/mpsshim-", 13), 0);
 	memset(many, 'x', sizeof(many));
+	many[0] = '/';
 	many[sizeof(many) - 1] = 0;
 	setenv("CUDA_MPS_PIPE_DIRECTORY", many, 1);
 	ck_assert_int_eq(sock_paths(dir, sizeof(dir), path, sizeof(path)),

@@ -213,6 +213,9 @@ START_TEST(sock_directory_is_named_whole_and_exists)
 	ck_assert_int_eq(chdir("/tmp"), 0);
 	ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
 	setenv("CUDA_MPS_PIPE_DIRECTORY", "some/where", 1);
+	ck_assert_int_eq(sock_paths(dir, sizeof(dir), path, sizeof(path)),
+			 -EINVAL);
+	ck_assert_int_eq(sock_settle(), 0);
 	ck_assert_int_eq(sock_paths(dir, sizeof(dir), path, sizeof(path)), 0);
 	snprintf(want, sizeof(want), "%s/some/where", here);
 	ck_assert_str_eq(dir, want);

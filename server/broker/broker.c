@@ -156,6 +156,18 @@ brk_broker_quit(struct brk_broker *broker, bool force)
 		brk_timer_set(&broker->loop, &broker->ending, 0);
 }
 
+/* Whoever waited for our end in vain wants us to go on: new programs would be
+ * refused until somebody finds out why. */
+void
+brk_broker_unquit(struct brk_broker *broker)
+{
+	if (--broker->quitters || broker->ending.due_ns ||
+	    broker->listen_fd < 0)
+		return;
+	log_line(LOG_INFO, "nobody waits for our end any more: going on");
+	broker->draining = false;
+}
+
 static void
 idle_for_long(struct brk_timer *timer)
 {

@@ -72,6 +72,7 @@ struct brk_broker {
 	struct brk_timer housekeeping;  /* bounds the log file */
 	char log_path[PATH_MAX];        /* "": not ours to bound */
 	bool draining;                  /* no new clients; end with the last */
+	unsigned int quitters;          /* connections that wait for that */
 	struct brk_timer ending;        /* end now (from the loop) */
 
 	LIST_HEAD(, brk_client) clients;
@@ -100,5 +101,7 @@ void brk_broker_fini(struct brk_broker *broker);
 void brk_broker_counted(struct brk_broker *broker);
 /* No new clients; end when the last has ended, or at once if forced. */
 void brk_broker_quit(struct brk_broker *broker, bool force);
+/* One who has asked for that has gone before it came. */
+void brk_broker_unquit(struct brk_broker *broker);
 
 #endif

@@ -283,6 +283,9 @@ static int
 quit(struct brk_client *client, const Mps__Quit *message)
 {
 	brk_client_done(client, BRK_SUCCESS, "");
+	if (!client->quits)
+		client->broker->quitters++;
+	client->quits = true;
 	brk_broker_quit(client->broker, message->force);
 	return 0;
 }
@@ -452,6 +455,8 @@ brk_client_end(struct brk_client *client)
 	/* Held, so that answers that come at once do not free it here. */
 	brk_client_hold(client);
 	broker->nconnections--;
+	if (client->quits)
+		brk_broker_unquit(broker);
 	if (client->tenant) {
 		broker->nclients--;
 		brk_ipc_leave(client);

@@ -58,6 +58,7 @@ struct brk_client {
 	struct brk_images images;
 	int device;                     /* of the question that waits */
 	bool no_ring;                   /* of the Attach that waits */
+	bool quits;                     /* waits for the broker's end */
 
 	/* part.h: Solo is unanswered; it waits for a block to be gone. */
 	bool parting, part_waits;

@@ -24,8 +24,9 @@ static const char usage[] =
 	"usage: mpsctl [OPTION]... COMMAND\n"
 	"\n"
 	"  status [--json]   clients, memory, modules, streams, workers\n"
-	"  quit [--force]    end the broker when its last client has ended;\n"
-	"                    with --force now, clients then get an error\n"
+	"  quit [--force]    let no new clients in, wait for those that are\n"
+	"                    there, then end the broker; interrupted, it goes\n"
+	"                    on. With --force now: clients get an error\n"
 	"  ping              is a broker there, and which driver does it use\n"
 	"\n"
 	"  -s, --socket-dir=DIR  the broker's directory (default\n"
@@ -200,7 +201,8 @@ do_quit(struct broker *broker, bool force)
 	mps__control__free_unpacked(answer, NULL);
 	if (clients && !force)
 		fprintf(stderr, "mpsctl: waiting for %zu client%s to end "
-			"(quit --force ends %s)\n", clients,
+			"(quit --force ends %s; interrupted, the broker "
+			"goes on)\n", clients,
 			clients == 1 ? "" : "s", clients == 1 ? "it" : "them");
 	/* The broker's end is the end of this connection. */
 	r = sock_recv_control(broker->fd, &answer, NULL, NULL, -1);

@@ -131,9 +131,9 @@ complain(CUresult code, const char *what, const char *advice)
 	return code;
 }
 
-/* A connection that has been greeted, or NULL and why not. */
+/* A connection that has been greeted, or NULL, why not and what to do. */
 static Mps__HelloReply *
-greet(char *why, size_t why_size)
+greet(char *why, size_t why_size, const char **out_advice)
 {
 	Mps__HelloReply *hello = NULL;
 	int fd;
@@ -142,6 +142,10 @@ greet(char *why, size_t why_size)
 	 * the next one does not. */
 	for (int i = 0; i < 2 && !hello; i++) {
 		fd = shim_broker_connect(why, why_size);
+		if (fd == -ECHILD)
+			*out_advice = "no broker can be started";
+		if (fd == -EINVAL)
+			*out_advice = "or start the program with mpsrun";
 		if (fd < 0)
 			return NULL;
 		if (shim_control_open(fd) < 0) {
@@ -188,6 +192,7 @@ choose_devices(void)
 static CUresult
 connect_locked(void)
 {
+	const char *advice = "start the program with mpsrun, or start mpsd";
 	char dir[PATH_MAX], why[256] = "no broker answers";
 	Mps__HelloReply *hello;
 	CUresult code;
@@ -198,10 +203,9 @@ connect_locked(void)
 	if (sock_paths(dir, sizeof(dir), shim_process.socket,
 		       sizeof(shim_process.socket)) < 0)
 		*shim_process.socket = 0;
-	hello = greet(why, sizeof(why));
+	hello = greet(why, sizeof(why), &advice);
 	if (!hello)
-		return complain(CUDA_ERROR_MPS_CONNECTION_FAILED, why,
-				"start the program with mpsrun, or start mpsd");
+		return complain(CUDA_ERROR_MPS_CONNECTION_FAILED, why, advice);
 	code = (CUresult)hello->status;
 	if (code != CUDA_SUCCESS) {
 		complain(code, *hello->message ? hello->message :

@@ -206,6 +206,16 @@ run(struct launch *launch)
 
 /* ---- what mpsd gets -----------------------------------------------------*/
 
+/* A log file that is relative is each program's own; the broker's lies beside
+ * its socket. */
+static bool
+is_relative_log(const char *entry)
+{
+	const char *file = strchr(entry, ':');
+
+	return !strncmp(entry, "MPSSHIM_LOG=", 12) && file && file[1] != '/';
+}
+
 /* Everything but what would load code into it: the preload above all. */
 static char **
 environment(void)
@@ -220,7 +230,8 @@ environment(void)
 		bool loader = !strncmp(environ[i], "LD_", 3);
 
 		/* The driver may be found through this one. */
-		if (!loader || !strncmp(environ[i], "LD_LIBRARY_PATH=", 16))
+		if ((!loader || !strncmp(environ[i], "LD_LIBRARY_PATH=", 16)) &&
+		    !is_relative_log(environ[i]))
 			out[kept++] = environ[i];
 	}
 	return out;
@@ -271,7 +282,18 @@ await(int fd, char *why, size_t why_size)
 	why[got] = 0;
 	if (!got)
 		say("mpsd ended before it was ready");
-	return -ECONNREFUSED;
+	return -ECHILD;
+}
+
+/* mpsd starts in the root directory; a relative driver is meant from here. */
+static bool
+driver_argument(char *out, size_t size)
+{
+	const char *set = getenv("MPSSHIM_DRIVER");
+	char real[PATH_MAX];
+
+	return set && *set != '/' && strchr(set, '/') && realpath(set, real) &&
+	       snprintf(out, size, "--driver=%s", real) < (int)size;
 }
 
 static int
@@ -279,9 +301,10 @@ launch_mpsd(const char *dir, char *why, size_t why_size)
 {
 	_cleanup_close_ int null_fd = -1, ready = -1, ready_end = -1;
 	char program[PATH_MAX], dir_arg[PATH_MAX + 16], idle_arg[64];
+	char driver_arg[PATH_MAX + 16];
 	const char *idle = getenv("MPSSHIM_IDLE_S");
 	char *argv[] = { (char *)"mpsd", (char *)"--ready-fd=3", dir_arg,
-			 idle_arg, NULL };
+			 idle_arg, NULL, NULL };
 	_cleanup_free_ char **envp = environment();
 	struct launch launch = { .program = program, .argv = argv };
 	int fds[2], r;
@@ -293,6 +316,8 @@ launch_mpsd(const char *dir, char *why, size_t why_size)
 	snprintf(dir_arg, sizeof(dir_arg), "--socket-dir=%s", dir);
 	snprintf(idle_arg, sizeof(idle_arg), "--idle=%.32s",
 		 idle && *idle ? idle : DEFAULT_IDLE_S);
+	if (driver_argument(driver_arg, sizeof(driver_arg)))
+		argv[4] = driver_arg;
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	r = null_fd < 0 || pipe2(fds, O_CLOEXEC) < 0 ? -errno : 0;
 	if (!r) {

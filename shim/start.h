@@ -22,9 +22,9 @@ enum shim_no_broker shim_no_broker(void);
  * Connect to the broker of the socket directory (sock_paths), started first
  * if MPSSHIM_NO_BROKER allows. A CLOEXEC descriptor, or a negative errno with
  * one line for the user in why: -ENOENT or -ECONNREFUSED when none runs and
- * none was to be started. 32 processes may do so at the same moment.
- * A broker that was about to end may still close the connection before it
- * answers Hello: connect once more then.
+ * none was to be started, -ECHILD when it was and has ended. 32 processes may
+ * do so at the same moment. A broker that was about to end may still close the
+ * connection before it answers Hello: connect once more then.
  */
 int shim_broker_connect(char *why, size_t why_size);
 

@@ -22,6 +22,7 @@
 #include "proto/err.h"
 #include "proto/log.h"
 
+#define TAKEN "MPSSHIM_DRIVER takes auto, cuda, soft or a path"
 #define CUDA_NAME "libcuda.so.1"
 #define SOFT_NAME "libsoftcuda.so"
 /* The real library has some 30 to 100 MB. Only smaller files are searched
@@ -239,15 +240,15 @@ brk_driver_choose(struct brk_driver *driver, const char *choice,
 		return -ENOENT;
 	}
 	if (!realpath(choice, driver->path)) {
-		snprintf(why, why_size, "driver library %s: %s", choice,
-			 strerror(errno));
+		snprintf(why, why_size, "driver library %.100s: %s (" TAKEN ")",
+			 choice, strerror(errno));
 		return -ENOENT;
 	}
 	/* What else is wrong with it the worker says. */
 	fd = open_library(driver->path, &st);
 	if (fd < 0) {
-		snprintf(why, why_size, "driver library %s: no library of this "
-			 "machine", choice);
+		snprintf(why, why_size, "driver library %.100s: no library of "
+			 "this machine (" TAKEN ")", choice);
 		return -ENOEXEC;
 	}
 	driver->software = strstr(driver->path, "/" SOFT_NAME) != NULL;

@@ -50,7 +50,9 @@ static const char usage[] =
 	"      --ready-fd=N        do not fork; write a newline to descriptor N\n"
 	"                          when ready, or a line that says what failed\n"
 	"  -h, --help              this text\n"
-	"  -V, --version           version and wire number\n";
+	"  -V, --version           version and wire number\n"
+	"\n"
+	"Exit status: 0; 1 it cannot serve, and one line says why; 2 usage.\n";
 
 enum {
 	OPT_IDLE = 256, OPT_READY, OPT_DEVICE_LIMIT, OPT_HOST_LIMIT,

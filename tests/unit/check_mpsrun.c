@@ -112,6 +112,44 @@ START_TEST(a_driver_that_is_no_library_is_our_failure)
 			 125);
 	ck_assert_int_eq(count_lines(out), 1);
 	ck_assert_ptr_nonnull(strstr(out, "/etc/passwd: no library"));
+	ck_assert_ptr_nonnull(strstr(out, "MPSSHIM_DRIVER"));
+	ck_assert_ptr_nonnull(strstr(out, "auto, cuda, soft or a path"));
+}
+END_TEST
+
+/* From inside a program: the code is its, and the exit status, too. */
+START_TEST(a_preloaded_program_gets_a_code_where_no_broker_starts)
+{
+	char why[256];
+
+	setenv("MPSSHIM_DRIVER", "/etc/passwd", 1);
+	ck_assert_int_eq(shim_broker_connect(why, sizeof(why)), -ECHILD);
+	ck_assert_ptr_nonnull(strstr(why, "/etc/passwd: no library"));
+	setenv("MPSSHIM_NO_BROKER", "error", 1);
+	ck_assert_int_eq(shim_broker_connect(why, sizeof(why)), -ENOENT);
+	unsetenv("MPSSHIM_NO_BROKER");
+}
+END_TEST
+
+/* mpsd starts in the root directory, wherever the user is. */
+START_TEST(relative_paths_are_meant_from_where_mpsrun_is_started)
+{
+	char out[8192], file[128], here[4096], *base = strrchr(rig.self, '/');
+
+	ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
+	snprintf(file, sizeof(file), "./%s", base + 1);
+	setenv("MPSSHIM_DRIVER", file, 1);
+	ck_assert_int_eq(chdir(rig.dir), 0);
+	ck_assert_int_eq(symlink(rig.self, base + 1), 0);
+	setenv("MPSSHIM_LOG", "info:relative.log", 1);
+	ck_assert_int_eq(mpsrun(out, sizeof(out), "-v", "true", NULL, NULL),
+			 0);
+	ck_assert_ptr_nonnull(strstr(out, rig.self));
+	ck_assert_int_ne(access("/relative.log", F_OK), 0);
+	ck_assert_int_eq(access("mpsd.log", F_OK), 0);
+	unsetenv("MPSSHIM_LOG");
+	ck_assert_int_eq(mpsctl(out, sizeof(out), "quit", "--force"), 0);
+	ck_assert_int_eq(chdir(here), 0);
 }
 END_TEST
 
@@ -797,6 +835,8 @@ main(int argc, char **argv)
 	const TTest *const tests[] = {
 		mpsrun_gives_the_command_s_exit_status,
 		a_driver_that_is_no_library_is_our_failure,
+		a_preloaded_program_gets_a_code_where_no_broker_starts,
+		relative_paths_are_meant_from_where_mpsrun_is_started,
 		every_program_says_which_release_it_is,
 		mpsrun_says_what_it_uses,
 		mpsrun_sets_each_variable_once_however_nested,

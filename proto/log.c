@@ -5,7 +5,6 @@
 #include "proto/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,20 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "proto/log_file.h"
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 static char program[32] = "mpsshim";
 static _Atomic int level = LOG_ERROR;
-static _Atomic int log_fd = 2;
-/* Which file log_fd is, if not stderr: a host may close all its descriptors
- * and then have a file of its own under this number. */
-static dev_t log_dev;
-static ino_t log_ino;
 
 static bool
 parse_level(const char *text, size_t size, enum log_level *out_level)
@@ -41,39 +36,14 @@ parse_level(const char *text, size_t size, enum log_level *out_level)
 	return false;
 }
 
-/* Out of the way of the host's own descriptors, where there is room. */
-#define HIGH_FD 512
-
-static void
-open_file(const char *path)
+/* MiB at which a log file goes on anew; 0: never. Not set, it is the user's
+ * own file, all of which he may want. */
+static uint64_t
+bound(void)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC |
-		      O_NOCTTY, 0600), high;
-	struct stat st;
+	const char *set = getenv("MPSSHIM_LOG_MB");
 
-	if (fd < 0)
-		return;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
-	if (high >= 0) {
-		close(fd);
-		fd = high;
-	}
-	if (fstat(fd, &st) < 0) {
-		close(fd);
-		return;
-	}
-	log_dev = st.st_dev;
-	log_ino = st.st_ino;
-	log_fd = fd;
-}
-
-static bool
-is_ours(int fd)
-{
-	struct stat st;
-
-	return fd == 2 || (fstat(fd, &st) == 0 && st.st_dev == log_dev &&
-			   st.st_ino == log_ino);
+	return set ? strtoull(set, NULL, 10) << 20 : 0;
 }
 
 void
@@ -88,8 +58,8 @@ log_init(const char *name, enum log_level default_level)
 		colon = strchr(spec, ':');
 		parse_level(spec, colon ? (size_t)(colon - spec) : strlen(spec),
 			    &chosen);
-		if (colon && colon[1] && log_fd == 2)
-			open_file(colon + 1);
+		if (colon && colon[1] && !log_file_is_open())
+			log_file_open(colon + 1, bound());
 	}
 	level = chosen;
 }
@@ -114,7 +84,7 @@ quiet_write(int fd, const char *text, size_t size)
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGPIPE);
 	sigaddset(&mask, SIGXFSZ);
-	if (!is_ours(fd) || pthread_sigmask(SIG_BLOCK, &mask, &old))
+	if (pthread_sigmask(SIG_BLOCK, &mask, &old))
 		return;
 	sigpending(&pending);
 	had_pipe = sigismember(&pending, SIGPIPE);
@@ -140,6 +110,23 @@ log_text(const char *text, size_t size)
 	errno = saved;
 }
 
+static void
+put(const char *text, size_t size)
+{
+	int fd;
+
+	if (!log_file_is_open()) {
+		quiet_write(STDERR_FILENO, text, size);
+		return;
+	}
+	fd = log_file_take();
+	if (fd < 0)
+		return;
+	quiet_write(fd, text, size);
+	if (log_file_was_lost())
+		quiet_write(fd, text, size);
+}
+
 void
 log_line(enum log_level at, const char *format, ...)
 {
@@ -160,6 +147,6 @@ log_line(enum log_level at, const char *format, ...)
 	if ((size_t)(head + body) > sizeof(text) - 2)
 		body = (int)sizeof(text) - 2 - head;
 	text[head + body] = '\n';
-	quiet_write(log_fd, text, (size_t)(head + body) + 1);
+	put(text, (size_t)(head + body) + 1);
 	errno = saved;
 }

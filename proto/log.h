@@ -5,6 +5,7 @@
  * `warn` unless the user asked.
  *
  * MPSSHIM_LOG=LEVEL or LEVEL:PATH with LEVEL error, warn, info, debug.
+ * With MPSSHIM_LOG_MB=N the file goes on anew at N MiB, and PATH.1 is what was.
  * A line is one write(2): "mpsshim[PID] LEVEL: text". Writing never raises
  * SIGPIPE or SIGXFSZ in the host and a failed write loses the line only.
  */

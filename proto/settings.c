@@ -150,6 +150,8 @@ static const struct setting settings[] = {
 	{ "MPSSHIM_LOG", SETTINGS_SHIM | SETTINGS_BROKER, .good = is_log,
 	  .takes = "error, warn, info or debug, and :FILE, a file that can be "
 	  "written" },
+	{ "MPSSHIM_LOG_MB", SETTINGS_SHIM | SETTINGS_BROKER,
+	  .high = UINT64_C(1) << 20, .takes = "a number of MiB; 0: no bound" },
 	{ "MPSSHIM_SOLO", SETTINGS_SHIM, .words = switch_words,
 	  .takes = "0 or 1" },
 	{ "MPSSHIM_SYNC_FREE", SETTINGS_SHIM, .words = switch_words,

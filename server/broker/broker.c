@@ -18,9 +18,6 @@
 #include "proto/log.h"
 #include "server/broker/client.h"
 
-/* The log file is cut at this size, one predecessor is kept. */
-#define LOG_BYTES (1 << 20)
-#define HOUSEKEEPING_MS 10000
 /* Out of descriptors: some client will end. */
 #define ACCEPT_LATER_MS 100
 /* A worker that SIGKILL does not end must not keep us. */
@@ -249,44 +246,6 @@ watch_signals(struct brk_broker *broker)
 			    broker->signal_fd, EPOLLIN);
 }
 
-/* ---- log ----------------------------------------------------------------*/
-
-/* Copy, then cut: those who have it open (workers, too) append. */
-static void
-bound_log(const char *path)
-{
-	_cleanup_close_ int from = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	_cleanup_close_ int to = -1;
-	char old[PATH_MAX];
-	struct stat st;
-
-	if (from < 0 || fstat(from, &st) < 0 || st.st_size < LOG_BYTES)
-		return;
-	if (snprintf(old, sizeof(old), "%s.1", path) < (int)sizeof(old))
-		to = open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |
-			  O_NOFOLLOW, 0600);
-	for (off_t left = to >= 0 ? st.st_size : 0; left > 0;) {
-		ssize_t n = copy_file_range(from, NULL, to, NULL,
-					    (size_t)left, 0);
-
-		if (n <= 0)
-			break;
-		left -= n;
-	}
-	if (ftruncate(from, 0) < 0)
-		err_origin(-errno);
-}
-
-static void
-housekeeping(struct brk_timer *timer)
-{
-	struct brk_broker *broker = brk_of(timer, struct brk_broker,
-					   housekeeping);
-
-	bound_log(broker->log_path);
-	brk_timer_set(&broker->loop, timer, HOUSEKEEPING_MS);
-}
-
 /* ---- start --------------------------------------------------------------*/
 
 /*
@@ -347,7 +306,6 @@ brk_broker_start(struct brk_broker *broker)
 	broker->accept_later.fire = accept_again;
 	broker->idle.fire = idle_for_long;
 	broker->ending.fire = end_now;
-	broker->housekeeping.fire = housekeeping;
 	broker->store.dropped = brk_images_dropped;
 	r = brk_loop_init(&broker->loop);
 	if (r < 0)
@@ -362,8 +320,6 @@ brk_broker_start(struct brk_broker *broker)
 	r = start_listening(broker);
 	if (r < 0)
 		return r;
-	if (*broker->log_path)
-		housekeeping(&broker->housekeeping);
 	brk_broker_counted(broker);
 	return 0;
 }

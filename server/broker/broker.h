@@ -69,8 +69,6 @@ struct brk_broker {
 	uint64_t handover_ms;           /* move.h; 0: never */
 	bool warm;                      /* workers for who may come */
 	struct brk_timer idle;
-	struct brk_timer housekeeping;  /* bounds the log file */
-	char log_path[PATH_MAX];        /* "": not ours to bound */
 	bool draining;                  /* no new clients; end with the last */
 	unsigned int quitters;          /* connections that wait for that */
 	struct brk_timer ending;        /* end now (from the loop) */

@@ -26,6 +26,8 @@
 
 /* A program that ends has seconds for what it had on the device. */
 #define HANDOVER_S 10
+/* Our log file goes on anew at so many MiB. */
+#define LOG_MB "8"
 
 static const char usage[] =
 	"usage: mpsd [OPTION]...\n"
@@ -227,21 +229,21 @@ raise_limits(void)
 			 (unsigned long long)limit.rlim_max);
 }
 
-/* Unless the user said where lines go, they go to a file of ours. */
+/* Unless the user said where lines go, they go to a file of ours. The worker
+ * inherits that. */
 static void
-start_log(struct brk_broker *broker, bool foreground)
+start_log(const struct brk_broker *broker, bool foreground)
 {
 	const char *set = getenv("MPSSHIM_LOG");
-	char spec[PATH_MAX + 16];
+	char spec[PATH_MAX + 32];
 	int n;
 
 	if (!foreground && (!set || !strchr(set, ':'))) {
-		n = snprintf(broker->log_path, sizeof(broker->log_path),
-			     "%s/mpsd.log", broker->dir);
-		if (n > 0 && (size_t)n < sizeof(broker->log_path)) {
-			snprintf(spec, sizeof(spec), "%s:%s",
-				 set && *set ? set : "info", broker->log_path);
+		n = snprintf(spec, sizeof(spec), "%s:%s/mpsd.log",
+			     set && *set ? set : "info", broker->dir);
+		if (n > 0 && (size_t)n < sizeof(spec)) {
 			setenv("MPSSHIM_LOG", spec, 1);
+			setenv("MPSSHIM_LOG_MB", LOG_MB, 0);
 		}
 	}
 	log_init("mpsd", LOG_INFO);

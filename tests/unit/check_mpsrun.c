@@ -707,16 +707,26 @@ START_TEST(a_long_log_begins_anew)
 
 	snprintf(path, sizeof(path), "%s/mpsd.log", rig.dir);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	ck_assert_int_eq(ftruncate(fd, 2 << 20), 0);
-	close(fd);
-	/* Looked at when it starts, then now and again. */
+	ck_assert_int_eq(ftruncate(fd, 7 << 20), 0);
 	rig_start(NULL);
-	ck_assert_int_ge(size_of("mpsd.log.1"), 2 << 20);
+	ck_assert_int_ge(size_of("mpsd.log"), 7 << 20);
+	rig_stop();
+	ck_assert_int_eq(ftruncate(fd, 8 << 20), 0);
+	close(fd);
+	rig_start(NULL);
+	ck_assert_int_ge(size_of("mpsd.log.1"), 8 << 20);
 	ck_assert_int_lt(size_of("mpsd.log"), 1 << 20);
 	rig_stop();
+	/* Or at what the user says. */
+	setenv("MPSSHIM_LOG_MB", "1", 1);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
+	close(fd);
 	rig_start(NULL);
+	unsetenv("MPSSHIM_LOG_MB");
+	ck_assert_int_ge(size_of("mpsd.log.1"), 1 << 20);
+	ck_assert_int_lt(size_of("mpsd.log.1"), 2 << 20);
 	ck_assert_int_lt(size_of("mpsd.log"), 1 << 20);
-	ck_assert_int_ge(size_of("mpsd.log.1"), 2 << 20);
 }
 END_TEST
 

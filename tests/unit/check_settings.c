@@ -13,6 +13,7 @@ static const char *const good[][2] = {
 	{ "MPSSHIM_PERF", "no_ring" }, { "MPSSHIM_PERF", "no_post,no_cache," },
 	{ "MPSSHIM_PERF", "no_line,no_backlog" },
 	{ "MPSSHIM_PERF", "" }, { "MPSSHIM_NO_BROKER", "native" },
+	{ "MPSSHIM_LOG_MB", "0" },
 	{ "MPSSHIM_LOG", "debug" }, { "MPSSHIM_LOG", "info:/dev/null" },
 	{ "MPSSHIM_LOG", ":/dev/null" }, { "MPSSHIM_IDLE_S", "0" },
 	{ "MPSSHIM_IDLE_S", "3600" }, { "MPSSHIM_OVERLAP", "1" },
@@ -27,6 +28,7 @@ static const char *const good[][2] = {
 static const char *const bad[][2] = {
 	{ "MPSSHIM_PERF", "banana" }, { "MPSSHIM_PERF", "no_ring,no_rin" },
 	{ "MPSSHIM_PERF", "no_ring no_post" }, { "MPSSHIM_NO_BROKER", "yes" },
+	{ "MPSSHIM_LOG_MB", "8M" },
 	{ "MPSSHIM_LOG", "bogus" }, { "MPSSHIM_LOG", "bogus:/dev/null" },
 	{ "MPSSHIM_LOG", "info:/nowhere/x" }, { "MPSSHIM_LOG", "info:/" },
 	{ "MPSSHIM_IDLE_S", "abc" }, { "MPSSHIM_IDLE_S", "-1" },

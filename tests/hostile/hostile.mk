@@ -35,7 +35,7 @@ $(T)/decode: $(DECODE_OBJ) $(PROTO_OBJ) $(SOFT_OBJ)
 		-ldl -lpthread
 EXTRA_TESTS += $(T)/decode
 
-HOSTILE := $(addprefix tests/hostile/check_,bad_input.sh decode.sh \
+HOSTILE := $(addprefix tests/hostile/check_,bad_input.sh decode.sh full_disk.sh \
 	mutated.py no_ring.sh)
 CHECK_PROGRAMS += $(HOSTILE)
 

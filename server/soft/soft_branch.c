@@ -355,17 +355,26 @@ soft_branch_item(const struct soft_work *node, struct soft_ctx *ctx)
 }
 
 static void
+each_cond_of(const struct soft_work *work,
+	     void (*visit)(struct soft_cond *cond))
+{
+	const struct soft_exec *exec;
+
+	if (work->kind != SOFT_WORK_BRANCH)
+		return;
+	visit(work->branch.cond);
+	for (unsigned k = 0; k < work->branch.count; k++) {
+		exec = work->branch.execs[k];
+		for (unsigned i = 0; i < exec->count; i++)
+			each_cond_of(exec->items[i].work, visit);
+	}
+}
+
+static void
 each_cond(const struct soft_exec *exec, void (*visit)(struct soft_cond *cond))
 {
-	for (unsigned i = 0; i < exec->count; i++) {
-		const struct soft_work *work = exec->items[i].work;
-
-		if (work->kind != SOFT_WORK_BRANCH)
-			continue;
-		visit(work->branch.cond);
-		for (unsigned k = 0; k < work->branch.count; k++)
-			each_cond(work->branch.execs[k], visit);
-	}
+	for (unsigned i = 0; i < exec->count; i++)
+		each_cond_of(exec->items[i].work, visit);
 }
 
 static void
@@ -388,9 +397,10 @@ give(struct soft_cond *cond)
 }
 
 void
-soft_conds_begin(const struct soft_exec *exec)
+soft_conds_begin(const struct soft_run *run)
 {
-	each_cond(exec, assign);
+	for (unsigned i = 0; i < run->count; i++)
+		each_cond_of(run->ops[i]->work, assign);
 }
 
 static bool

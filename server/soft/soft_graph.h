@@ -107,8 +107,9 @@ void soft_conds_idle(const struct soft_node *node);
 /* What conditional nodes stand for in an executable graph. */
 struct soft_work *soft_branch_item(const struct soft_work *node,
 				   struct soft_ctx *ctx);
-/* A launch begins: conditions get their defaults. */
-void soft_conds_begin(const struct soft_exec *exec);
+/* A launch begins: conditions get their defaults. From what the run has of
+ * its own: the executable graph's items may be set meanwhile. */
+void soft_conds_begin(const struct soft_run *run);
 /* An executable graph takes the conditions, if no other has them, or gives
  * them back. */
 CUresult soft_conds_take(const struct soft_graph *graph,

@@ -353,7 +353,7 @@ run_start_locked(struct soft_run *run, struct soft_op *op)
 void
 soft_run_start_locked(struct soft_op *op)
 {
-	soft_conds_begin(op->work->run->exec);
+	soft_conds_begin(op->work->run);
 	run_start_locked(op->work->run, op);
 }
 

@@ -423,6 +423,39 @@ START_TEST(executable_graph_takes_new_parameters)
 }
 END_TEST
 
+/* What is set reaches the launches to come, not those that begin meanwhile. */
+START_TEST(parameters_change_while_launches_begin)
+{
+	enum { ROUNDS = 1000 };
+	CUDA_KERNEL_NODE_PARAMS kp;
+	CUgraphExec exec;
+	CUgraphNode node;
+	CUgraph graph;
+	CUdeviceptr p, words;
+	void *params[1] = { &p };
+	struct kit k;
+	uint32_t got[ROUNDS];
+
+	kit_open(&k);
+	ok(cuMemAlloc(&words, sizeof(got)));
+	ok(cuMemsetD32(words, 0, ROUNDS));
+	p = words;
+	kp = kernel_params(k.bump, params);
+	ok(cuGraphCreate(&graph, 0));
+	ok(cuGraphAddKernelNode(&node, graph, NULL, 0, &kp));
+	ok(cuGraphInstantiate(&exec, graph, 0));
+	for (int i = 0; i < ROUNDS; i++) {
+		p = words + 4 * (CUdeviceptr)i;
+		ok(cuGraphExecKernelNodeSetParams(exec, node, &kp));
+		ok(cuGraphLaunch(exec, NULL));
+	}
+	ok(cuMemcpyDtoH(got, words, sizeof(got)));
+	for (int i = 0; i < ROUNDS; i++)
+		ck_assert_uint_eq(got[i], got[0]);
+	ck_assert_uint_gt(got[0], 0);
+}
+END_TEST
+
 START_TEST(update_takes_the_parameters_of_an_equal_graph)
 {
 	CUgraphExecUpdateResultInfo info;
@@ -637,6 +670,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, ending_a_joined_stream_spoils_the_capture);
 	tcase_add_test(tc, events_from_outside_isolate_a_capture);
 	tcase_add_test(tc, executable_graph_takes_new_parameters);
+	tcase_add_test(tc, parameters_change_while_launches_begin);
 	tcase_add_test(tc, global_capture_forbids_other_threads_too);
 	tcase_add_test(tc, graph_is_not_launched_into_a_capture);
 	tcase_add_test(tc, kernel_node_keeps_its_priority);

@@ -4,7 +4,7 @@
  * Made and sealed by the broker, mapped by the shim and by the worker.
  *
  * Layout, all offsets fixed by channel_layout():
- *   page 0        client's line, worker's line, ring words
+ *   page 0        client's line, worker's lines, ring words
  *   ordered ring  RING_ORDERED bytes
  *   unordered     RING_UNORDERED bytes
  *   reply slots   CHANNEL_SLOTS x CHANNEL_SLOT_SIZE
@@ -82,27 +82,35 @@ struct reply_slot {
 #define CHANNEL_CALL(seq, unordered) ((seq) << 1 | (unordered))
 _Static_assert(sizeof(struct reply_slot) == CHANNEL_SLOT_SIZE, "layout");
 
+/*
+ * Who reads a line that another has written waits for it, and so does who
+ * writes one that another has read: 0.1 us each, twice in a launch that is
+ * waited for. So what a client looks at after each wait is apart from what
+ * the worker writes with each frame.
+ */
 struct channel_page {
 	/* Written by the client. */
 	_Alignas(64) uint32_t wire;         /* WIRE_NUMBER */
-	/* Written by the worker. */
-	_Alignas(64) _Atomic uint64_t issued;   /* seq handed to the driver
-						 * (ordered ring): advanced
-						 * before the driver call */
-	_Atomic uint64_t retired;           /* seq finished on the GPU */
-	_Atomic uint64_t alive;             /* grows while the worker runs */
-	_Atomic uint32_t late_error;        /* CUresult not yet reported */
+	/* Written by the worker: seldom; */
+	_Alignas(64) _Atomic uint32_t late_error; /* CUresult not yet reported */
 	_Atomic uint32_t dead;              /* CUresult: the client's work is
 					     * lost, and why says how */
-	_Atomic uint64_t done;              /* seq retired and answered */
-	_Atomic uint64_t kept;              /* frames behind this seq are
-					     * still in the ring */
-	_Atomic uint64_t unordered_from;    /* byte count, as the ring's */
 	_Atomic uint64_t unread;            /* not 0: what its kernels may
 					     * have printed comes with the
 					     * next answer; written before
 					     * `issued` says that one has
 					     * begun */
+	/* for the client, when something has finished; */
+	_Alignas(64) _Atomic uint64_t retired; /* seq finished on the GPU */
+	/* with each frame, for the next worker and the broker. */
+	_Alignas(64) _Atomic uint64_t issued;   /* seq handed to the driver
+						 * (ordered ring): advanced
+						 * before the driver call */
+	_Atomic uint64_t done;              /* seq retired and answered */
+	_Atomic uint64_t kept;              /* frames behind this seq are
+					     * still in the ring */
+	_Atomic uint64_t unordered_from;    /* byte count, as the ring's */
+	_Atomic uint64_t alive;             /* grows while the worker runs */
 	/* Written before dead, by worker or broker; a line for the user. */
 	char why[CHANNEL_WHY];
 	_Alignas(64) struct ring_words ordered;
@@ -112,6 +120,9 @@ struct channel_page {
 	char text[CHANNEL_TEXT];
 };
 _Static_assert(sizeof(struct channel_page) <= 4096, "one page");
+#define CHANNEL_LINE_OF(member) (offsetof(struct channel_page, member) / 64)
+_Static_assert(CHANNEL_LINE_OF(unread) < CHANNEL_LINE_OF(retired) &&
+	       CHANNEL_LINE_OF(retired) < CHANNEL_LINE_OF(issued), "apart");
 
 /* Where things are in the channel memory; size is the whole. */
 #define CHANNEL_ORDERED_OFFSET 4096u

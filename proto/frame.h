@@ -14,7 +14,7 @@
 
 /* Raised by every incompatible change of frames, messages, channel layout,
  * launch_head or ids in proto/cuda.api. */
-#define WIRE_NUMBER 3u
+#define WIRE_NUMBER 4u
 
 /* One frame, header included, never exceeds this. */
 #define FRAME_MAX (64u * 1024u)

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Of the frame that will follow: a launch with few parameters. */
+/* Of a frame: a launch with few parameters. */
 #define PREFETCH 192u
 
 static inline uint32_t
@@ -159,6 +159,19 @@ ring_is_empty(struct ring *ring)
 	return ring->seen == ring->own &&
 	       atomic_load_explicit(&ring->words->tail,
 				    memory_order_acquire) == ring->own;
+}
+
+/* No line behind them: the producer is about to write there. */
+void
+ring_prefetch(const struct ring *ring)
+{
+	const uint8_t *at = ring->bytes + (ring->own & (ring->size - 1));
+	uint64_t filled = atomic_load_explicit(&ring->words->tail,
+					       memory_order_relaxed) -
+			  ring->own;
+
+	for (uint64_t i = 0; i < filled && i < PREFETCH; i += 64)
+		__builtin_prefetch(at + i);
 }
 
 bool

@@ -54,6 +54,8 @@ bool ring_holds(struct ring *ring, uint32_t size);
  * has not given back, or (skip) behind all that there is. */
 void ring_take_over(struct ring *ring, bool skip);
 bool ring_is_empty(struct ring *ring);
+/* Consumer: have the first bytes that are there come into its cache. */
+void ring_prefetch(const struct ring *ring);
 /* Consumer: announce sleep; true: really empty, sleep now. False: frames
  * came meanwhile and the nap is over. ring_wake() ends a nap. */
 bool ring_nap(struct ring *ring);

@@ -33,10 +33,21 @@ can_glance(const struct wkr_client *c)
 	return !c->pending || wkr_pending_by_word(c);
 }
 
+/* A frame takes as long to come from the client's cache as a turn takes to get
+ * to it. */
+static bool
+has_frames(struct ring *ring)
+{
+	if (ring_is_empty(ring))
+		return false;
+	ring_prefetch(ring);
+	return true;
+}
+
 static bool
 has_news(struct wkr_client *c)
 {
-	if (!ring_is_empty(&c->ordered) || !ring_is_empty(&c->unordered))
+	if (has_frames(&c->ordered) || has_frames(&c->unordered))
 		return true;
 	for (const struct wkr_stream *s = c->busy; s; s = s->next_busy)
 		if (wkr_word_has_come(s->word))

@@ -137,6 +137,7 @@ START_TEST(ring_consumer_refuses_lies_of_the_producer)
 			  RING_ORDERED);
 		memcpy(channel.ordered, &lies[i].header, sizeof(header));
 		atomic_store(&channel.page->ordered.tail, lies[i].tail);
+		ring_prefetch(&consumer);
 		ck_assert_int_eq(ring_pop(&consumer, buf, sizeof(buf), &size),
 				 -EBADMSG);
 	}

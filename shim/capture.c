@@ -171,7 +171,7 @@ has_blocking(const struct shim_capture *c, const struct shim_context *ctx)
 }
 
 CUresult
-shim_capture_legacy_slow(const struct shim_stream *stream)
+shim_capture_legacy_slow(const struct shim_stream *stream, bool spoils)
 {
 	CUresult r = CUDA_SUCCESS;
 
@@ -179,7 +179,7 @@ shim_capture_legacy_slow(const struct shim_stream *stream)
 	for (struct shim_capture *c = captures; c != NULL; c = c->next) {
 		if (!has_blocking(c, stream->object.ctx))
 			continue;
-		c->invalid = true;
+		c->invalid |= spoils;
 		r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
 	pthread_mutex_unlock(&shim_graph_lock);

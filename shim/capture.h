@@ -47,13 +47,24 @@ shim_capture_unsafe(void)
 }
 
 /* Before anything that involves a stream: a legacy default stream would
- * depend on the capturing streams of its context. */
-CUresult shim_capture_legacy_slow(const struct shim_stream *stream);
+ * depend on the capturing streams of its context, whose captures that
+ * spoils. */
+CUresult shim_capture_legacy_slow(const struct shim_stream *stream,
+				  bool spoils);
 static inline CUresult
 shim_capture_legacy(const struct shim_stream *stream)
 {
 	return shim_capture_any() && stream->kind == STREAM_LEGACY ?
-	       shim_capture_legacy_slow(stream) : CUDA_SUCCESS;
+	       shim_capture_legacy_slow(stream, true) : CUDA_SUCCESS;
+}
+
+/* Before it is asked whether a stream captures: refused likewise, and the
+ * captures go on. */
+static inline CUresult
+shim_capture_legacy_asked(const struct shim_stream *stream)
+{
+	return shim_capture_any() && stream->kind == STREAM_LEGACY ?
+	       shim_capture_legacy_slow(stream, false) : CUDA_SUCCESS;
 }
 
 /* Waiting for the stream, or asking about it: refused while it captures. */

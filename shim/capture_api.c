@@ -221,7 +221,7 @@ info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
 	CUresult r = shim_stream_find(handle, shim_current, &stream);
 
 	if (r == CUDA_SUCCESS)
-		r = shim_capture_legacy(stream);
+		r = shim_capture_legacy_asked(stream);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (status == NULL)

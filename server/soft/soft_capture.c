@@ -68,8 +68,8 @@ has_blocking_locked(const struct soft_capture *c, const struct soft_ctx *ctx)
 	return false;
 }
 
-CUresult
-soft_capture_implicit(struct soft_stream *stream)
+static CUresult
+implicit(struct soft_stream *stream, bool spoils)
 {
 	CUresult res = CUDA_SUCCESS;
 
@@ -78,11 +78,23 @@ soft_capture_implicit(struct soft_stream *stream)
 	pthread_mutex_lock(&soft_graph_lock);
 	for (struct soft_capture *c = captures; c; c = c->next)
 		if (has_blocking_locked(c, stream->ctx)) {
-			c->invalid = true;
+			c->invalid |= spoils;
 			res = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 		}
 	pthread_mutex_unlock(&soft_graph_lock);
 	return res;
+}
+
+CUresult
+soft_capture_implicit(struct soft_stream *stream)
+{
+	return implicit(stream, true);
+}
+
+CUresult
+soft_capture_implicit_asked(struct soft_stream *stream)
+{
+	return implicit(stream, false);
 }
 
 void
@@ -522,7 +534,7 @@ cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status,
 	CUresult res = soft_stream_from(handle, &stream, NULL);
 
 	if (!res)
-		res = soft_capture_implicit(stream);
+		res = soft_capture_implicit_asked(stream);
 	if (res)
 		return res;
 	if (!status)

@@ -149,6 +149,8 @@ CUresult soft_capture_add(struct soft_stream *stream, struct soft_work *work);
 CUresult soft_capture_forbids(void);
 /* Using the legacy stream while a blocking stream captures: 906. */
 CUresult soft_capture_implicit(struct soft_stream *stream);
+/* Where it is only asked about: the captures go on. */
+CUresult soft_capture_implicit_asked(struct soft_stream *stream);
 /* Asking a capturing stream for an end: 900, and the capture is spoilt. */
 CUresult soft_capture_refuse(struct soft_stream *stream);
 /* The same of a context, its green ones included: every capture there. */

@@ -435,6 +435,7 @@ end_invalid(CUstream stream, const char *text)
 static void
 misuse(void)
 {
+	CUstreamCaptureStatus status;
 	CUgraph graph;
 
 	fact_is(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -487,6 +488,11 @@ misuse(void)
 	fact_is(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
 		cuStreamEndCapture(b, &graph), "end by another stream");
 	end_invalid(a, "invalidated by it");
+	OK(cuStreamBeginCapture(blocking, MODE));
+	fact_is(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+		cuStreamIsCapturing(NULL, &status),
+		"asking the default stream while a blocking one captures");
+	OK(cuStreamEndCapture(blocking, &graph));
 	OK(cuStreamBeginCapture(blocking, MODE));
 	fact_is(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 		cuMemsetD32Async(memory, 0, 1, NULL),

@@ -115,9 +115,15 @@ static void
 implicit(void)
 {
 	CUfunction empty = drv_kernel(KERNEL_EMPTY);
+	CUstreamCaptureStatus status;
 	CUgraph graph = NULL;
 
 	OK(drv.cuStreamBeginCapture(blocking, MODE));
+	/* Asking spoils nothing. */
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+	       drv.cuStreamIsCapturing(NULL, &status));
+	OK(drv.cuStreamIsCapturing(blocking, &status));
+	CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
 	       drv_launch1(empty, NULL, NULL));
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,

@@ -4,7 +4,7 @@
 from apigen.cudatypes import BY_VALUE
 from apigen.emit_calls import OP_TYPES
 from apigen.text import (c_file, c_params, call, declare, header,
-                         one_line_prototype, wrap)
+                         one_line_prototype, prototype, wrap)
 
 FFI_BY_SIZE = {("1", False): "uint8", ("1", True): "sint8",
                ("2", False): "uint16", ("2", True): "sint16",
@@ -36,13 +36,18 @@ struct wkr_driver_name {
 extern const struct wkr_driver_name wkr_driver_names[API_COUNT];
 
 /*
- * Fill the table from a library that dlopen() returned; it stays the
- * caller's. 0, or -ENOSYS when the library has no cuInit, so is no driver.
+ * Fill the process's table from a library that dlopen() returned; it stays
+ * the caller's. 0, or -ENOSYS when the library has no cuInit, so is no driver.
  */
 int wkr_driver_load(struct wkr_driver *driver, void *dlhandle);
 /* The function of id, or NULL for an operation or an unused id. */
 void (*wkr_driver_function(const struct wkr_driver *driver,
 			   enum api_id id))(void);
+
+/* Around every call of the library, if it has the function: given by whoever
+ * uses the table. */
+void wkr_driver_begin(enum api_id id);
+void wkr_driver_end(void);
 
 static inline bool
 wkr_driver_has(const struct wkr_driver *driver, enum api_id id)
@@ -51,7 +56,24 @@ wkr_driver_has(const struct wkr_driver *driver, enum api_id id)
 }""")
 
 
+def watched(entry):
+    """The table's function: the library's, between a begin and an end."""
+    return (prototype("static CUresult", f"call_{entry.name}",
+                      c_params(entry), ")") + f"""
+{{
+	CUresult r;
+
+	wkr_driver_begin(API_{entry.name});
+""" + call(f"\tr = theirs.{entry.name}(", [p.name for p in entry.params])
+            + """
+	wkr_driver_end();
+	return r;
+}""")
+
+
 def wkr_driver_c(api):
+    ours = "\n".join(f"\t[API_{e.name}] = (void (*)(void))call_{e.name},"
+                     for e in api.entries)
     rows = "\n".join(f"\t[API_{e.name}] = {{ \"{e.name}\",\n"
                      f"\t\toffsetof(struct wkr_driver, {e.name}) }},"
                      for e in api.entries)
@@ -61,6 +83,10 @@ def wkr_driver_c(api):
                   "const struct wkr_driver_name "
                   "wkr_driver_names[API_COUNT] = {\n"
                   f"{rows}\n}};", """
+/* What the library has itself. */
+static struct wkr_driver theirs;""", *[watched(e) for e in api.entries],
+                  "static void (*const ours[API_COUNT])(void) = {\n"
+                  f"{ours}\n}};", """
 /*
  * Stands in for every absent function. Called through pointers of other
  * types; both calling conventions let it ignore its arguments.
@@ -77,7 +103,9 @@ set_function(struct wkr_driver *driver, enum api_id id, void *symbol)
 	char *slot = (char *)driver + wkr_driver_names[id].offset;
 
 	if (symbol) {
-		memcpy(slot, &symbol, sizeof(symbol));
+		memcpy((char *)&theirs + wkr_driver_names[id].offset, &symbol,
+		       sizeof(symbol));
+		memcpy(slot, &ours[id], sizeof(ours[id]));
 		driver->present[id / 64] |= UINT64_C(1) << id % 64;
 	} else {
 		memcpy(slot, &stand_in, sizeof(stand_in));

@@ -5,6 +5,9 @@
 
 #include "server/ctl/ctl.h"
 
+/* Of the slow calls; --json has all that the worker keeps. */
+#define SLOW_SHOWN 4u
+
 /* "1.5 GiB": four significant characters and a unit. */
 static const char *
 bytes(uint64_t n, char out[16])
@@ -45,6 +48,25 @@ uptime(uint64_t s, char out[48])
 	return out;
 }
 
+/* Who waited in the driver, and who was there as well. */
+static void
+print_slow(const Mps__WorkerStat *w)
+{
+	if (w->slow_calls)
+		printf("  slow     %" PRIu64 " calls of the driver took long; "
+		       "the last:\n", w->slow_calls);
+	for (size_t i = 0; i < w->n_slow && i < SLOW_SHOWN; i++) {
+		const Mps__SlowCall *c = w->slow[i];
+
+		printf("           %" PRIu64 " ms in %s for client %" PRIu64
+		       " (pid %d: %s)%s, %.1f s ago", c->ms, c->function,
+		       c->client, c->pid, c->what,
+		       c->gate ? " inside the load gate" : "",
+		       (double)c->ago_ms / 1e3);
+		printf("%s%s\n", *c->beside ? "; then also " : "", c->beside);
+	}
+}
+
 static void
 print_worker(const Mps__WorkerStat *w)
 {
@@ -79,6 +101,7 @@ print_worker(const Mps__WorkerStat *w)
 	if (*w->last_fault)
 		printf("  fault    %s, %" PRIu64 " s ago\n", w->last_fault,
 		       w->last_fault_s);
+	print_slow(w);
 }
 
 static const char *

@@ -15,12 +15,15 @@
 #include "server/worker/memory.h"
 #include "server/worker/module.h"
 #include "server/worker/restore.h"
+#include "server/worker/slow.h"
 
 #define SEND_TIMEOUT_MS 10000
 /* A frame that has begun must end. */
 #define RECV_TIMEOUT_MS 10000
 /* How often clients see that this process lives. */
-#define ALIVE_MS 250
+#define ALIVE_MS 100
+_Static_assert(ALIVE_MS * UINT64_C(1000000) <= WKR_SLOW_NS,
+	       "slow.c is to look as often");
 
 struct question {
 	struct wkr_job job;
@@ -430,6 +433,7 @@ wkr_control_run(void)
 		if (n < 0 && errno != EINTR)
 			return err_origin(-errno);
 		show_life();
+		wkr_slow_look();
 		if (n <= 0)
 			continue;
 		r = receive();

@@ -154,6 +154,7 @@ crashed(int number, siginfo_t *info, void *context)
 {
 	char place[128], thread[16] = "", whose[96] = "nobody's call";
 	char text[400];
+	const char *what = atomic_load(&wkr_at.what);
 	int n;
 
 	atomic_store(&crashing, true);
@@ -166,7 +167,7 @@ crashed(int number, siginfo_t *info, void *context)
 	n = snprintf(text, sizeof(text),
 		     "device %d: signal %d in %s of %s, thread %s, at %s, "
 		     "address %p\n", wkr.ordinal, number,
-		     wkr_at.what ? wkr_at.what : "no call", whose, thread,
+		     what ? what : "no call", whose, thread,
 		     place, info->si_addr);
 	if (n > 0 && write(STDERR_FILENO, text, (size_t)n) == n)
 		text[n - 1] = '\0';

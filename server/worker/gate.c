@@ -14,6 +14,7 @@
 
 #include "server/worker/lane.h"
 #include "server/worker/module.h"
+#include "server/worker/slow.h"
 
 /* What a drain may cost everybody. */
 #define OLD_NS UINT64_C(5000000)
@@ -155,6 +156,7 @@ wkr_gate_enter(void)
 		return false;
 	inside = enter_locked();
 	turned_away = !inside;
+	wkr_slow_gate(inside);
 	if (!inside)
 		pthread_mutex_unlock(&gate.lock);
 	return inside;
@@ -172,6 +174,7 @@ leave(void)
 	if (!more || atomic_load(&gate.refused))
 		gate.open_until_ns = now + BREATH_NS;
 	inside = false;
+	wkr_slow_gate(false);
 	pthread_mutex_unlock(&gate.lock);
 }
 

@@ -19,6 +19,7 @@
 #include "server/worker/call.h"
 #include "server/worker/crash.h"
 #include "server/worker/memory.h"
+#include "server/worker/slow.h"
 #include "server/worker/word.h"
 #include "server/worker/worker.h"
 
@@ -85,6 +86,7 @@ wkr_thread_begin(void)
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
 	wkr_crash_thread();
+	wkr_slow_thread();
 	wkr_ok(wkr.drv.cuCtxSetCurrent(wkr.context));
 	/* One client's capture must not forbid another's calls. */
 	wkr_ok(wkr.drv.cuThreadExchangeStreamCaptureMode(&mode));

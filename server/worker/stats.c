@@ -8,6 +8,7 @@
 #include "server/worker/client.h"
 #include "server/worker/module.h"
 #include "server/worker/overlap.h"
+#include "server/worker/slow.h"
 
 /* Why a client waits, in words. */
 #define TEXT_SIZE 160
@@ -206,12 +207,14 @@ wkr_stats_send(uint64_t id)
 	_cleanup_free_ Mps__ClientStat **list = NULL;
 	_cleanup_free_ Mps__ClientStat *stats = NULL;
 	_cleanup_free_ char(*texts)[TEXT_SIZE] = NULL;
+	struct wkr_slow_list *slow;
 	Mps__WorkerStat worker;
 	char name[256] = "";
 	uint64_t handles;
 	size_t count;
 
 	fill_worker(&worker);
+	slow = wkr_slow_list(&worker);
 	stats = fill_clients(&count, &handles, &texts);
 	list = calloc(count ? count : 1, sizeof(*list));
 	if (!stats || !list)
@@ -228,4 +231,5 @@ wkr_stats_send(uint64_t id)
 	control.body_case = MPS__CONTROL__BODY_WORKER_STATS_REPLY;
 	control.worker_stats_reply = &m;
 	wkr_control_send(&control, NULL, 0);
+	wkr_slow_drop(slow);
 }

@@ -40,7 +40,7 @@ end() {
 trap end EXIT
 trap 'exit 1' INT TERM HUP
 export CUDA_MPS_PIPE_DIRECTORY="$work/socket" MPSSHIM_DRIVER="$driver"
-export TIMED_DRIVER="$build/lib/libmpsshim.so"
+export TIMED_DRIVER="$build/lib/libmpsshim.so" MPSSHIM_LOG="info:$work/log"
 
 run() {
 	"$build/bin/mpsrun" "$@"
@@ -91,10 +91,12 @@ mkdir "$work/alone" "$work/beside"
 start_beside "$work/alone/third.spans" third || exit 1
 all_timed "$work/alone" || exit 1
 end_beside
+cp "$work/log" "$work/alone/log"
 start_beside "$work/beside/third.spans" third || exit 1
 start_beside "$work/beside/neighbour.spans" neighbour "$kernel_ms" || exit 1
 all_timed "$work/beside" || exit 1
 end_beside
+tail -n "+$(($(wc -l <"$work/alone/log") + 1))" "$work/log" >"$work/beside/log"
 
 # A neighbour changes no answer; 124 is a program that ran out of time.
 bad=0
@@ -105,6 +107,11 @@ for when in alone beside; do
 		grep -v '^\(yes\|ok\)' "$work/$when/$program.txt" | tail -n 5
 	done <"$work/bad"
 	bad=1
+done
+# What the worker saw of it: calls of its own that the driver kept for long.
+for when in alone beside; do
+	sed -n "s/^.* a slow call of the driver: /$when: /p" \
+		"$work/$when/log"
 done
 python3 tests/gpu/stall/stall.py "$build/gen/timed_names.h" "$work/alone" \
 	"$work/beside" "$out/stall.tsv" || [ "${JUDGE:-yes}" = no ] || bad=1

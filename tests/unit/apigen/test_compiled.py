@@ -278,29 +278,40 @@ int main(int argc, char **argv)
         self.assertEqual(out, ["0", "2", "1", "1", "2"])
 
     def test_driver_table_has_every_function_of_a_whole_library(self):
-        self.assertEqual(self.driver_table("NULL"), ["0", "0", "1", "3"])
+        self.assertEqual(self.driver_table("NULL"), ["0", "0", "1", "3", "1"])
 
     def test_functions_that_a_library_lacks_answer_not_supported(self):
         libm = ctypes.util.find_library("m")
         self.assertEqual(self.driver_table(f'"{libm}"'),
-                         ["-38", "540", "0", "801"])
+                         ["-38", "540", "0", "801", "0"])
 
     def driver_table(self, name):
-        """Load result, absent functions, has cuMemAlloc_v2, its answer."""
+        """Load result, absent functions, has cuMemAlloc_v2, its answer, and
+        how many calls of it began and ended."""
         return self.run_c("""
 #include <dlfcn.h>
 #include <stdio.h>
 #include "wkr_driver.h"
+static int begun, ended;
+void wkr_driver_begin(enum api_id id)
+{
+	begun += id == API_cuMemAlloc_v2 && begun == ended;
+}
+void wkr_driver_end(void)
+{
+	ended++;
+}
 int main(int argc, char **argv)
 {
 	static struct wkr_driver driver;
 	const char *name = """ + name + """;
 	void *lib = dlopen(name ? name : argv[argc - 1], RTLD_NOW);
 	int r = lib ? wkr_driver_load(&driver, lib) : 1;
+	int answer = (int)driver.cuMemAlloc_v2(NULL, 1);
 
-	printf("%d %u %d %d\\n", r, driver.absent_count,
-	       wkr_driver_has(&driver, API_cuMemAlloc_v2),
-	       (int)driver.cuMemAlloc_v2(NULL, 1));
+	printf("%d %u %d %d %d\\n", r, driver.absent_count,
+	       wkr_driver_has(&driver, API_cuMemAlloc_v2), answer,
+	       begun == ended ? begun : -1);
 	if (wkr_driver_function(&driver, API_mpsPing) ||
 	    wkr_driver_function(&driver, API_COUNT) ||
 	    (void *)wkr_driver_function(&driver, API_cuMemAlloc_v2) !=

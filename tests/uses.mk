@@ -8,6 +8,7 @@ USE_check_procaddr := shim
 USE_check_tables := shim
 USE_check_worker_parts := worker
 USE_check_worker_journal := worker
+USE_check_worker_hold := worker
 USE_check_worker_slow := worker
 USE_check_worker_traits := worker
 

@@ -116,7 +116,8 @@ struct wkr_client {
 	_Atomic uint64_t unretired_launches;
 	_Atomic uint64_t oldest_ns; /* since when its oldest operation
 				     * can have been running; 0: none */
-	_Atomic uint64_t held_until_ns; /* at the load gate */
+	/* At the load gate, since an operation of its ran for so long. */
+	_Atomic uint64_t held_until_ns, held_for_ns;
 	_Atomic uint32_t jobs;	    /* of its in other threads */
 	_Atomic uint64_t launches, graph_launches, late_errors, ring_frames, socket_frames;
 	_Atomic uint64_t device_bytes, host_bytes;

@@ -371,6 +371,21 @@ wkr_client_poll(struct wkr_client *client)
 	return any;
 }
 
+/* For who looks for old work; relaxed: he may see it a little later. */
+static void
+set_oldest(struct wkr_client *client, uint64_t since)
+{
+	uint64_t was = atomic_load_explicit(&client->oldest_ns,
+					    memory_order_relaxed);
+	uint64_t now = client->lane->now_ns;
+
+	if (was == since)
+		return;
+	if (was && was < now)
+		wkr_gate_ended(client, now - was);
+	atomic_store_explicit(&client->oldest_ns, since, memory_order_relaxed);
+}
+
 void
 wkr_client_publish(struct wkr_client *client)
 {
@@ -391,8 +406,7 @@ wkr_client_publish(struct wkr_client *client)
 		if (ns && (!since || ns < since))
 			since = ns;
 	}
-	/* Relaxed: who looks for old work may see it a little later. */
-	atomic_store_explicit(&client->oldest_ns, since, memory_order_relaxed);
+	set_oldest(client, since);
 	/* A client of another worker has had a higher one already. */
 	if (retired <= atomic_load_explicit(&client->retired,
 					    memory_order_relaxed))

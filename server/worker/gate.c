@@ -9,6 +9,10 @@
  * that the others wait for what comes to its end then. How long an operation
  * will run nobody can know: if one of them takes longer, the others go on, and
  * its client is among those that are held back from then on.
+ *
+ * Who is inside may have a compiler at work, and what drains comes at its end.
+ * So a client whose last operation was a long one stays held back until he
+ * leaves, while all others go on.
  */
 #include <time.h>
 
@@ -21,6 +25,8 @@
 /* What has been running for longer may be a kernel that waits for one behind
  * it: its client is not held back. */
 #define HELD_MAX_NS UINT64_C(5000000000)
+/* What others may wait for when a drain meets it in spite of all. */
+#define LONG_NS (10 * OLD_NS)
 /* How soon it is looked at again whether the device is empty. */
 #define LOOK_NS 50000L
 /* After an attempt that failed, and after one that made somebody wait. */
@@ -37,6 +43,7 @@ static struct {
 	pthread_mutex_t lock; /* held by whoever is inside; guards the rest */
 	uint64_t open_until_ns, window_ns, left_ns;
 	_Atomic uint64_t shut_until_ns; /* for everybody */
+	_Atomic uint64_t entered_ns;	/* 0: nobody is inside */
 	_Atomic uint64_t shuts;
 	_Atomic bool refused;
 	_Atomic unsigned waiting; /* jobs */
@@ -44,14 +51,42 @@ static struct {
 
 static _Thread_local bool inside, turned_away;
 
+static void
+hold(struct wkr_client *client, uint64_t now, uint64_t age)
+{
+	atomic_store(&client->held_for_ns, age);
+	atomic_store(&client->held_until_ns,
+		     age < HELD_MAX_NS ? now + age : 0);
+}
+
+void
+wkr_gate_ended(struct wkr_client *client, uint64_t age)
+{
+	if (age > OLD_NS)
+		hold(client, client->lane->now_ns, age);
+}
+
+/* Its last operation was a long one, and that is not long ago, or was not when
+ * somebody went in. */
+static bool
+is_held(struct wkr_client *client, uint64_t now)
+{
+	uint64_t until = atomic_load(&client->held_until_ns);
+	uint64_t entered = atomic_load(&gate.entered_ns);
+
+	if (now < until)
+		return true;
+	return entered && entered < until && now < entered + HELD_MAX_NS &&
+	       atomic_load(&client->held_for_ns) > LONG_NS;
+}
+
 bool
 wkr_gate_holds(struct wkr_client *client)
 {
 	uint64_t now = client->lane->now_ns;
 
 	if (now >= atomic_load(&gate.shut_until_ns) &&
-	    (now >= atomic_load(&client->held_until_ns) ||
-	     now >= atomic_load(&wkr_gate_until_ns)))
+	    (now >= atomic_load(&wkr_gate_until_ns) || !is_held(client, now)))
 		return false;
 	atomic_store(&gate.refused, true);
 	return true;
@@ -78,8 +113,7 @@ find_old(uint64_t now)
 
 		any |= age > OLD_NS;
 		if (age > OLD_NS)
-			atomic_store(&c->held_until_ns,
-				     age < HELD_MAX_NS ? now + age : 0);
+			hold(c, now, age);
 	}
 	pthread_mutex_unlock(&wkr.clients_lock);
 	return any;
@@ -138,6 +172,7 @@ enter_locked(void)
 		return false;
 	}
 	now = wkr_now_ns();
+	atomic_store(&gate.entered_ns, now);
 	/* A compiler may be at work in there. Who runs for long waits for it,
 	 * the others need not. */
 	atomic_store(&gate.shut_until_ns, now + OLD_NS);
@@ -169,6 +204,7 @@ leave(void)
 	bool more = now - gate.window_ns < WINDOW_NS;
 
 	gate.left_ns = now;
+	atomic_store(&gate.entered_ns, 0);
 	atomic_store(&gate.shut_until_ns, 0);
 	atomic_store(&wkr_gate_until_ns, more ? now + GRACE_NS : 0);
 	if (!more || atomic_load(&gate.refused))

@@ -122,6 +122,8 @@ wkr_gate_is_shut(struct wkr_client *client)
 	return atomic_load_explicit(&wkr_gate_until_ns, memory_order_acquire) &&
 	       wkr_gate_holds(client);
 }
+/* Lane: an operation of the client's has ended that had run so long, ns. */
+void wkr_gate_ended(struct wkr_client *client, uint64_t age);
 /* How often the gate was shut so far. */
 uint64_t wkr_gate_shuts(void);
 

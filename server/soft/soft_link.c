@@ -132,6 +132,17 @@ cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char *path,
 	return res;
 }
 
+/* As the real linker: nothing makes an image without kernels. */
+static CUresult
+add_nothing(struct soft_link *link)
+{
+	static const char text[] =
+		".version 7.0\n.target sm_50\n.address_size 64\n";
+
+	return soft_image_open(&link->all, text, sizeof(text)) ?
+	       CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
 CUresult
 cuLinkComplete(CUlinkState handle, void **out, size_t *out_size)
 {
@@ -143,8 +154,12 @@ cuLinkComplete(CUlinkState handle, void **out, size_t *out_size)
 	link = soft_handle_get(handle, SOFT_HANDLE_LINK);
 	if (!link)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!out || !link->all.data)
+	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!link->all.data)
+		res = add_nothing(link);
+	if (res)
+		return res;
 	link->completed = true;
 	soft_jit_close(&link->jit);
 	*out = link->all.data;

@@ -87,6 +87,10 @@ end_beside() {
 	beside=
 }
 
+# Some programs fill all the memory that there is for them, and others come
+# beside them.
+mkdir -m 700 "$work/socket"
+"$build/bin/mpsd" --device-limit=1G || exit 1
 mkdir "$work/alone" "$work/beside"
 start_beside "$work/alone/third.spans" third || exit 1
 all_timed "$work/alone" || exit 1

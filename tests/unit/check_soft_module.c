@@ -357,6 +357,26 @@ START_TEST(linker_joins_text)
 }
 END_TEST
 
+START_TEST(linker_makes_an_image_of_nothing)
+{
+	unsigned int count = 1;
+	CUlinkState link;
+	CUmodule m;
+	void *image;
+	struct kit k;
+
+	kit_context(&k);
+	ok(cuLinkCreate(0, NULL, NULL, &link));
+	expect(cuLinkAddData(link, CU_JIT_INPUT_PTX, (char[]){ "x" }, 2, "c",
+			     0, NULL, NULL), CUDA_ERROR_INVALID_PTX);
+	ok(cuLinkComplete(link, &image, NULL));
+	ok(cuModuleLoadData(&m, image));
+	ok(cuModuleGetFunctionCount(&count, m));
+	ck_assert_uint_eq(count, 0);
+	ok(cuLinkDestroy(link));
+}
+END_TEST
+
 START_TEST(functions_have_attributes)
 {
 	const char *name;
@@ -610,6 +630,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, library_needs_no_context_until_it_is_used);
 	tcase_add_test(tc, library_options_are_checked);
 	tcase_add_test(tc, linker_joins_text);
+	tcase_add_test(tc, linker_makes_an_image_of_nothing);
 	tcase_add_test(tc, lz4_fatbin_runs);
 	tcase_add_test(tc, machine_code_loads_and_launch_says_no_binary);
 	tcase_add_test(tc, occupancy_follows_the_limits_of_an_sm);

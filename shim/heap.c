@@ -159,10 +159,11 @@ chunk_drop(struct shim_heap *heap, struct shim_chunk *chunk)
 
 void
 shim_heap_init(struct shim_heap *heap, const struct shim_heap_ops *ops,
-	       void *owner, uint64_t granule, const uint64_t classes[4])
+	       void *owner, uint64_t granule, const uint64_t classes[4],
+	       uint64_t part)
 {
 	*heap = (struct shim_heap){
-		.ops = ops, .owner = owner, .granule = granule,
+		.ops = ops, .owner = owner, .granule = granule, .part = part,
 	};
 	for (unsigned i = 0; i < 4; i++)
 		heap->classes[i] = classes[i];
@@ -297,7 +298,7 @@ chunk_size(const struct shim_heap *heap, uint64_t size)
 {
 	unsigned i = 0;
 
-	while (i < 3 && heap->classes[i] * 8 <= heap->held)
+	while (i < 3 && heap->classes[i + 1] * heap->part <= heap->held)
 		i++;
 	if (size > heap->classes[i] / 2)
 		return round_up(size, heap->granule);

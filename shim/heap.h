@@ -63,7 +63,9 @@ struct shim_heap {
 	const struct shim_heap_ops *ops;
 	void *owner;
 	uint64_t granule;                 /* chunk sizes are multiples of it */
-	uint64_t classes[4];              /* chunk sizes for small blocks */
+	uint64_t classes[4];              /* chunk sizes for small blocks … */
+	uint64_t part;                    /* … the larger ones once that many
+					   * of the size are held */
 	uint64_t held, live, empty;       /* bytes: in chunks, in live blocks,
 					   * in empty chunks */
 	uint32_t nchunks;
@@ -77,7 +79,8 @@ enum {
 };
 
 void shim_heap_init(struct shim_heap *heap, const struct shim_heap_ops *ops,
-		    void *owner, uint64_t granule, const uint64_t classes[4]);
+		    void *owner, uint64_t granule, const uint64_t classes[4],
+		    uint64_t part);
 /* 0; HEAP_E_FULL; -ENOMEM for want of memory of our own. */
 int shim_heap_alloc(struct shim_heap *heap, uint64_t size,
 		    struct shim_block **out_block);

@@ -34,6 +34,12 @@
  * a quiet moment after retirement: waits of 1, 2, 4 … 128 ms. */
 #define RETURN_TRIES 8
 
+/* A chunk that nobody uses yet is this part of what is held, at most: device
+ * memory is what tenants lack, of the other kind a chunk costs a registration
+ * in the worker. */
+#define DEVICE_PART 16
+#define HOST_PART 2
+
 static const uint64_t device_classes[4] = {
 	UINT64_C(2) << 20, UINT64_C(8) << 20, UINT64_C(32) << 20,
 	UINT64_C(128) << 20,
@@ -359,7 +365,8 @@ get_supply(struct shim_chan *chan, bool host)
 		shim_va_init(&s->va, &va_ops, s, granule);
 		shim_va_init(&s->reserved, &va_ops, s, granule);
 		shim_heap_init(&s->heap, &heap_ops, s, granule,
-			       host ? host_classes : device_classes);
+			       host ? host_classes : device_classes,
+			       host ? HOST_PART : DEVICE_PART);
 		s->chan = chan;
 	}
 	pthread_mutex_unlock(&supplies_lock);

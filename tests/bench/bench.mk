@@ -4,7 +4,8 @@
 # sanitizers that ours may have.
 
 BENCH_C := $(addprefix $(T)/bench/,clients count micro start)
-EXTRA_TESTS += $(BENCH_C)
+BENCH_SO := $(T)/bench/asked.so
+EXTRA_TESTS += $(BENCH_C) $(BENCH_SO)
 CHECK_PROGRAMS += tests/bench/check_instructions.py tests/bench/check_bench.py
 QUICK_PROGRAMS += tests/bench/check_instructions.py tests/bench/check_bench.py
 
@@ -19,6 +20,13 @@ $(BENCH_C): $(T)/bench/%: tests/bench/%.c $(wildcard tests/bench/*.h) $(LINKS)
 		$(WARN) $(if $(WERROR),-Werror) -I. -isystem $(CUDA)/include \
 		-o $@ $(filter %.c,$^) -L$(LIB)/mpsshim -lcuda -lpthread
 
+$(BENCH_SO): tests/bench/asked.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g -fPIC -shared \
+		$(WARN) $(if $(WERROR),-Werror) -isystem $(CUDA)/include \
+		-o $@ $<
+
 # After a change that has to cost more, or costs less.
 .PHONY: instructions
 instructions: all $(T)/bench/count
@@ -27,17 +35,18 @@ instructions: all $(T)/bench/count
 # SET, MODES, TENANTS, KINDS, SECONDS, REPEAT, RESULTS, DRIVER, ONLY, LIMIT: see
 # bench.py.
 .PHONY: bench bench-stage
-bench: all $(BENCH_C)
+bench: all $(BENCH_C) $(BENCH_SO)
 	$(Q)$(CHECK_ENV) tests/bench/bench.py
 
 # What tests/gpu/bench.sh and torture.sh need, for a machine that builds
 # nothing.
 STAGE := .carry/bench
-bench-stage: all $(BENCH_C) $(T)/torture
+bench-stage: all $(BENCH_C) $(BENCH_SO) $(T)/torture
 	$(call say,STAGE,$(STAGE))
 	$(Q)rm -rf $(STAGE)
 	$(Q)install -d $(STAGE)/bin $(STAGE)/lib $(STAGE)/tests/bench
 	$(Q)install -s $(PROGRAMS) $(STAGE)/bin
 	$(Q)install -s $(SHIM) $(SOFT) $(STAGE)/lib
-	$(Q)install -s $(filter-out %/count,$(BENCH_C)) $(STAGE)/tests/bench
+	$(Q)install -s $(filter-out %/count,$(BENCH_C)) $(BENCH_SO) \
+		$(STAGE)/tests/bench
 	$(Q)install -s $(T)/torture $(STAGE)/tests

@@ -142,6 +142,10 @@ class Bench:
         lines = out[:out.rfind("\n") + 1]
         self.rows += report.parse_lines(lines, mode.name, clients)
 
+    def auditor(self):
+        """See asked.c."""
+        return PROGRAMS / "asked.so"
+
     # ---- sets ---------------------------------------------------------------
 
     def chosen(self, parts):

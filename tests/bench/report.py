@@ -66,6 +66,8 @@ def labels():
         out[kind + "_memory"] = name + ", GPU memory"
     out.update({
         "memory_used": "PyTorch tenants, GPU memory",
+        "memory_asked": "  a further tenant's allocation calls",
+        "memory_reserved": "  of these PyTorch's own",
         "memory_further": "  per further tenant, less what it asked for",
         "memory_first": "  first result of the last"})
     return out

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 
+import asked
 import modes as mode_list
 from report import Row
 
@@ -80,11 +81,11 @@ class Tenant:
 class Group:
     """The tenants of one mode."""
 
-    def __init__(self, mode, kind, count):
+    def __init__(self, mode, kind, count, env):
         self.mode, self.kind = mode, kind
         self.tenants = [
             Tenant([*mode.prefix, sys.executable, TENANT, kind, str(i)],
-                   mode.env) for i in range(count)]
+                   {**mode.env, **env}) for i in range(count)]
 
     def imported(self):
         for t in self.tenants:
@@ -148,7 +149,7 @@ def rows_of(kind, mode, said, results, helpers_cpu, memory):
     return rows
 
 
-def in_turn(bench, modes, kind, count, turn):
+def in_turn(bench, modes, kind, count, turn, env):
     """turn(group) for each mode, all tenants started before."""
     groups = []
     # Whoever waits for a line then sees the end of it.
@@ -158,7 +159,7 @@ def in_turn(bench, modes, kind, count, turn):
     try:
         with bench.phase("%s, %d a mode: import" % (kind, count)):
             for m in modes:
-                groups.append(Group(m, kind, count))
+                groups.append(Group(m, kind, count, env))
             for g in groups:
                 g.imported()
         for g in groups:
@@ -194,7 +195,7 @@ def rates(bench, modes, kind, count, seconds):
                 kind, count, group.mode.name, wrong))
         bench.rows += rows_of(kind, group.mode.name, said, results, cpu,
                               memory)
-    in_turn(bench, modes, kind, count, turn)
+    in_turn(bench, modes, kind, count, turn, {})
 
 
 def memory(bench, modes, kind, counts):
@@ -206,14 +207,21 @@ def memory(bench, modes, kind, counts):
             new = group.go(group.tenants[len(said):n])
             said += new
             used[n] = gpu_memory_mib() - before
-            bench.rows += [
-                Row("memory_first", n, mode, "s",
-                    [max(s["first_result_s"] for s in new)]),
-                Row("memory_used", n, mode, "MiB", [used[n]])]
+            rows = {"memory_used": ("MiB", used[n]),
+                    "memory_first": (
+                        "s", max(s["first_result_s"] for s in new))}
             if n > counts[0]:
-                asked = sum(s["asked_mib"] for s in said[counts[0]:])
-                bench.rows.append(
-                    Row("memory_further", n, mode, "MiB",
-                        [(used[n] - used[counts[0]] - asked) /
-                         (n - counts[0])]))
-    in_turn(bench, modes, kind, counts[-1], turn)
+                further = said[counts[0]:]
+                gone = (used[n] - used[counts[0]]) / len(further)
+
+                def mean(what):
+                    return statistics.mean(s[what] for s in further)
+                rows.update({
+                    "memory_asked": ("MiB", mean("asked_mib")),
+                    "memory_reserved": ("MiB", mean("reserved_mib")),
+                    "memory_further": ("MiB", gone - mean("asked_mib"))})
+            bench.rows += [Row(name, n, mode, unit, [value])
+                           for name, (unit, value) in rows.items()]
+    with tempfile.TemporaryDirectory(prefix="mpsshim-asked.") as folder:
+        in_turn(bench, modes, kind, counts[-1], turn, asked.environment(
+            bench.auditor(), folder))

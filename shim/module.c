@@ -11,6 +11,7 @@
 
 #include "proto/log.h"
 #include "shim/chan.h"
+#include "shim/claim.h"
 #include "shim/ctx.h"
 #include "shim/function.h"
 #include "shim/library.h"
@@ -362,6 +363,20 @@ shim_module_names(struct shim_module *module, char ***out_names)
 	return r;
 }
 
+/* What a call with this address means must never be a guess. */
+static CUresult
+claim(const char *name, uint64_t address, uint64_t size)
+{
+	int r = shim_claim(address, size);
+
+	if (r != CLAIM_E_TAKEN)
+		return r ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	log_line(LOG_WARN, "variable %s lies at %#llx on the device, where "
+		 "this program has memory of its own: refused", name,
+		 (unsigned long long)address);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult
 shim_module_global(struct shim_module *module, const char *name,
 		   CUdeviceptr *dptr, size_t *bytes)
@@ -371,6 +386,8 @@ shim_module_global(struct shim_module *module, const char *name,
 
 	r = call_mpsModuleGlobal(module->chan, module->object.handle, name,
 				 &address, &size);
+	if (r == CUDA_SUCCESS && size > 0)
+		r = claim(name, address, size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (size > 0) {

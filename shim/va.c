@@ -23,9 +23,8 @@ shim_va_init(struct shim_va *va, const struct shim_va_ops *ops, void *owner,
 	*va = (struct shim_va){ .ops = ops, .owner = owner, .align = align };
 }
 
-/* 0, -EEXIST when something is there, -ENOMEM under RLIMIT_AS. */
-static int
-reserve(uint64_t base, uint64_t size)
+int
+shim_va_reserve(uint64_t base, uint64_t size)
 {
 	void *want = (void *)(uintptr_t)base;
 	/* MAP_FIXED too: ThreadSanitizer takes an address without it for a
@@ -67,7 +66,7 @@ add_piece(struct shim_va *va, uint64_t least)
 		if (r)
 			return r;
 		r = usable(va, piece->base, piece->size, least) ?
-			reserve(piece->base, piece->size) : -EINVAL;
+			shim_va_reserve(piece->base, piece->size) : -EINVAL;
 		if (!r)
 			break;
 		/* Another size may do where the address space is limited. */

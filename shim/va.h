@@ -60,6 +60,9 @@ void shim_va_init(struct shim_va *va, const struct shim_va_ops *ops,
  * -errno. */
 int shim_va_take(struct shim_va *va, uint64_t size, uint64_t *out_address,
 		 uint64_t *out_piece);
+/* Addresses that are the process's, without access. 0, -EEXIST when something
+ * is there, -ENOMEM under RLIMIT_AS. */
+int shim_va_reserve(uint64_t base, uint64_t size);
 /* The range is PROT_NONE again. */
 void shim_va_give(struct shim_va *va, uint64_t address, uint64_t size);
 

@@ -54,7 +54,7 @@ static const char usage[] =
 	"Environment: CUDA_MPS_PIPE_DIRECTORY, MPSSHIM_DRIVER, MPSSHIM_JOB,\n"
 	"MPSSHIM_SOLO=1 (as --solo), MPSSHIM_IDLE_S (a started broker ends after\n"
 	"so long without clients), MPSSHIM_NO_BROKER=start|native|error,\n"
-	"MPSSHIM_LOG, MPSSHIM_PERF.\n";
+	"MPSSHIM_LOG, MPSSHIM_PERF; the README explains them, and others.\n";
 
 static const struct option long_options[] = {
 	{ "verbose", no_argument, NULL, 'v' },
@@ -352,13 +352,13 @@ parse(int argc, char **argv, bool *verbose)
 			printf(VERSION_LINE("mpsrun"));
 			exit(fflush(stdout) ? EXIT_OURS : 0);
 		default:
-			fputs(usage, stderr);
+			/* getopt has said which. */
+			fputs("mpsrun --help lists them\n", stderr);
 			exit(EXIT_OURS);
 		}
 	}
 	if (optind == argc) {
-		fprintf(stderr, "mpsrun: no command\n%s", usage);
-		exit(EXIT_OURS);
+		fail("no command (mpsrun --help says more)");
 	}
 	return optind;
 }

@@ -236,6 +236,19 @@ closed() {
 row 'standard descriptors closed, broker there' closed there
 row 'standard descriptors closed, broker started' closed fresh
 
+# As in a container: nothing of the host but files, the socket among them.
+contained() {
+	unshare --pid --ipc --net --uts --fork --mount-proc \
+		"$mpsrun" "$guest" run
+}
+if unshare --pid --ipc --net --uts --fork --mount-proc true 2>/dev/null; then
+	"$mpsrun" true
+	row 'in PID, IPC and network namespaces of its own' contained
+else
+	skip 'in PID, IPC and network namespaces of its own' \
+		'none may be made here'
+fi
+
 at_once() {
 	n=0 pids='' bad=0
 	while [ "$n" -lt 32 ]; do

@@ -95,6 +95,7 @@ START_TEST(mpsrun_gives_the_command_s_exit_status)
 	ck_assert_int_eq(count_lines(out), 1);
 	ck_assert_int_eq(mpsrun(out, sizeof(out), NULL, NULL, NULL, NULL),
 			 125);
+	ck_assert_int_eq(count_lines(out), 1);
 	ck_assert_int_eq(mpsrun(out, sizeof(out), "--wrong", "true", NULL,
 				NULL), 125);
 	ck_assert_int_eq(mpsrun(out, sizeof(out), "--help", NULL, NULL, NULL),

@@ -10,6 +10,7 @@
 #include "proto/err.h"
 #include "proto/log.h"
 #include "proto/settings.h"
+#include "server/broker/asker.h"
 #include "server/broker/move.h"
 #include "server/broker/part.h"
 #include "server/broker/status.h"
@@ -396,6 +397,8 @@ client_frame(struct brk_conn *conn, const Mps__Control *message)
 		return brk_status_ask(client);
 	if (message->body_case == MPS__CONTROL__BODY_QUIT)
 		return quit(client, message->quit);
+	if (client->state == CLIENT_ASKING)
+		return brk_asker_question(client, message);
 	remember(client, message);
 	return client_question(client, message);
 }

@@ -39,6 +39,9 @@ static const char usage[] =
 	"                          $XDG_RUNTIME_DIR/mpsshim, /tmp/mpsshim-UID)\n"
 	"  -d, --driver=DRIVER     auto, cuda, soft or a path (default\n"
 	"                          $MPSSHIM_DRIVER, else auto)\n"
+	"      --devices=LIST      the GPUs to use, numbers or UUIDs as in\n"
+	"                          CUDA_VISIBLE_DEVICES; for clients they are the\n"
+	"                          devices 0, 1 and so on\n"
 	"      --idle=SECONDS      end when nobody was connected for so long\n"
 	"      --warm              have a worker on each device before anybody\n"
 	"                          comes; costs a context's memory there\n"
@@ -58,12 +61,13 @@ static const char usage[] =
 
 enum {
 	OPT_IDLE = 256, OPT_READY, OPT_DEVICE_LIMIT, OPT_HOST_LIMIT,
-	OPT_STORE_LIMIT, OPT_OVERLAP, OPT_WARM,
+	OPT_STORE_LIMIT, OPT_OVERLAP, OPT_WARM, OPT_DEVICES,
 };
 
 static const struct option long_options[] = {
 	{ "socket-dir", required_argument, NULL, 's' },
 	{ "driver", required_argument, NULL, 'd' },
+	{ "devices", required_argument, NULL, OPT_DEVICES },
 	{ "idle", required_argument, NULL, OPT_IDLE },
 	{ "device-limit", required_argument, NULL, OPT_DEVICE_LIMIT },
 	{ "host-limit", required_argument, NULL, OPT_HOST_LIMIT },
@@ -78,7 +82,7 @@ static const struct option long_options[] = {
 };
 
 struct options {
-	const char *driver;
+	const char *driver, *devices;
 	bool foreground, warm;
 	int ready_fd;           /* -1: none */
 	uint64_t idle_ms, device_limit, host_limit, store_limit;
@@ -127,6 +131,7 @@ parse_option(int c, struct options *options)
 		r = parse_number(optarg, 1u << 30, &n);
 		options->idle_ms = n * 1000;
 		break;
+	case OPT_DEVICES: options->devices = optarg; break;
 	case OPT_WARM: options->warm = true; break;
 	case OPT_READY:
 		r = parse_number(optarg, 1u << 20, &n);
@@ -363,6 +368,7 @@ set_limits(struct brk_broker *broker, const struct options *options)
 		broker->store.max_bytes = options->store_limit;
 	broker->idle_ms = options->idle_ms;
 	broker->warm = options->warm;
+	broker->visible = options->devices;
 	broker->handover_ms = read_handover();
 }
 

@@ -339,7 +339,8 @@ brk_session_die(struct brk_session *session, uint32_t status, const char *why)
 	}
 	session->death = status;
 	shutdown(session->data, SHUT_RDWR);
-	if (status != BRK_MPS_RPC_FAILURE)
+	if (status != BRK_MPS_RPC_FAILURE &&
+	    status != BRK_MPS_CLIENT_TERMINATED)
 		session->device->lost_clients++;
 	if (client->state != CLIENT_ENDED)
 		log_line(LOG_WARN, "client %llu (pid %d, %s) gets error %u: %s",

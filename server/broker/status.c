@@ -90,6 +90,7 @@ fill_worker(struct brk_status *job, const struct brk_device *device,
 	out->device = device->ordinal;
 	out->pid = worker->pid;
 	out->generation = worker->generation;
+	out->ready = worker->state == WORKER_READY;
 	out->lost = device->lost_clients;
 	out->moved = device->moved_clients;
 	out->last_fault = (char *)device->last_fault;
@@ -208,6 +209,9 @@ fill_broker(struct brk_broker *broker, Mps__StatusReply *out)
 	out->store_bytes = broker->store.bytes;
 	out->bad_frames = broker->bad_frames;
 	out->draining = broker->draining;
+	out->device_limit = broker->quotas.limits[QUOTA_DEVICE];
+	if (out->device_limit == UINT64_MAX)
+		out->device_limit = 0;
 	out->workers_started = broker->workers_started;
 }
 

@@ -80,7 +80,7 @@ empty_dir(struct brk_broker *broker)
 
 /* What the worker's environment points at. */
 struct env_room {
-	char pipe_dir[PATH_MAX + 32], libraries[PATH_MAX + 32];
+	char pipe_dir[PATH_MAX + 32], libraries[PATH_MAX + 32], devices[1024];
 	char *list[ENV_MAX];
 };
 
@@ -106,6 +106,12 @@ build_env(struct brk_broker *broker, struct env_room *room)
 	env[n++] = room->libraries;
 	env[n++] = connections;
 	env[n++] = loading;
+	/* The operator's choice. What a client sees of it is the client's. */
+	if (broker->visible) {
+		snprintf(room->devices, sizeof(room->devices),
+			 "CUDA_VISIBLE_DEVICES=%s", broker->visible);
+		env[n++] = room->devices;
+	}
 	for (char **e = environ; *e && n < ENV_MAX - 1; e++)
 		if (env_allowed(*e))
 			env[n++] = *e;

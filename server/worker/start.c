@@ -165,7 +165,6 @@ set_environment(void)
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
 	/* Code is loaded at its first use, which the gate forces. */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 1);
-	unsetenv("CUDA_VISIBLE_DEVICES");
 	unsetenv("LD_PRELOAD");
 }
 

@@ -197,12 +197,15 @@ receive(struct actor *a, const Mps__Control *question,
 	return true;
 }
 
-/* Who may connect may end the broker: not the subject here. */
+/* Who may connect may end the broker and its clients, and say what they may
+ * have: not the subject here. */
 static bool
 ends_the_broker(const uint8_t *frame, size_t size)
 {
 	Mps__Control *m = unpack(frame, size);
-	bool quits = m && m->body_case == MPS__CONTROL__BODY_QUIT;
+	bool quits = m && (m->body_case == MPS__CONTROL__BODY_QUIT ||
+			   m->body_case == MPS__CONTROL__BODY_TERMINATE ||
+			   m->body_case == MPS__CONTROL__BODY_LIMIT);
 
 	if (m)
 		mps__control__free_unpacked(m, NULL);

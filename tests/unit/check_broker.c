@@ -91,6 +91,117 @@ START_TEST(who_only_asks_starts_no_worker)
 }
 END_TEST
 
+static bool
+has_worker(const Mps__StatusReply *status)
+{
+	return status->n_workers == 1 && status->workers[0]->ready;
+}
+
+START_TEST(who_only_asks_may_have_a_worker_started)
+{
+	Mps__Control question = MPS__CONTROL__INIT;
+	Mps__Start start = MPS__START__INIT;
+	int fd;
+
+	rig_start(NULL);
+	fd = rig_connect();
+	mps__control__free_unpacked(hello(fd, WIRE_NUMBER, true), NULL);
+	question.body_case = MPS__CONTROL__BODY_START;
+	question.start = &start;
+	ck_assert_uint_eq(rig_done(fd, &question), 0);
+	rig_wait(has_worker);
+	/* One is enough. */
+	ck_assert_uint_eq(rig_done(fd, &question), 0);
+	start.device = 9999;
+	ck_assert_uint_eq(rig_done(fd, &question), 101);
+	close(fd);
+}
+END_TEST
+
+static bool
+has_no_client(const Mps__StatusReply *status)
+{
+	return !status->n_clients;
+}
+
+START_TEST(who_only_asks_may_end_a_client)
+{
+	Mps__Control question = MPS__CONTROL__INIT;
+	Mps__Terminate terminate = MPS__TERMINATE__INIT;
+	struct rig_client client;
+	int fd;
+
+	rig_start(NULL);
+	rig_join(&client);
+	fd = rig_connect();
+	mps__control__free_unpacked(hello(fd, WIRE_NUMBER, true), NULL);
+	question.body_case = MPS__CONTROL__BODY_TERMINATE;
+	question.terminate = &terminate;
+	terminate.pid = 1;
+	ck_assert_uint_eq(rig_done(fd, &question), 1);
+	terminate.pid = getpid();
+	ck_assert_uint_eq(rig_done(fd, &question), 0);
+	rig_expect_end(client.fd);
+	rig_wait(has_no_client);
+	ck_assert_uint_eq(rig_done(fd, &question), 1);
+	rig_leave(&client);
+	close(fd);
+}
+END_TEST
+
+START_TEST(who_only_asks_may_limit_memory)
+{
+	Mps__Control question = MPS__CONTROL__INIT, *answer;
+	Mps__Limit limit = MPS__LIMIT__INIT;
+	struct rig_client client;
+	uint64_t piece, address, chunk;
+	int fd;
+
+	rig_start(NULL);
+	fd = rig_connect();
+	mps__control__free_unpacked(hello(fd, WIRE_NUMBER, true), NULL);
+	question.body_case = MPS__CONTROL__BODY_LIMIT;
+	question.limit = &limit;
+	limit.device = 4 << 20;
+	ck_assert_uint_eq(rig_done(fd, &question), 0);
+	answer = rig_status();
+	ck_assert_uint_eq(answer->status_reply->device_limit, 4 << 20);
+	mps__control__free_unpacked(answer, NULL);
+	rig_join(&client);
+	piece = rig_piece(&client, false, 16 << 20, &address);
+	ck_assert_uint_eq(rig_chunk(&client, piece, address, 4 << 20, &chunk),
+			  0);
+	address += 4 << 20;
+	ck_assert_uint_eq(rig_chunk(&client, piece, address, 2 << 20, &chunk),
+			  2);
+	limit.device = 0;
+	ck_assert_uint_eq(rig_done(fd, &question), 0);
+	ck_assert_uint_eq(rig_chunk(&client, piece, address, 2 << 20, &chunk),
+			  0);
+	rig_leave(&client);
+	close(fd);
+}
+END_TEST
+
+/* And a client may do nothing of it. */
+START_TEST(a_client_that_asks_for_it_is_dropped)
+{
+	Mps__Control question = MPS__CONTROL__INIT;
+	Mps__Terminate terminate = MPS__TERMINATE__INIT;
+	struct rig_client client;
+
+	rig_start(NULL);
+	rig_join(&client);
+	question.body_case = MPS__CONTROL__BODY_TERMINATE;
+	question.terminate = &terminate;
+	terminate.pid = getpid();
+	ck_assert_int_eq(sock_send_control(client.fd, &question, NULL, 0, 1000),
+			 0);
+	rig_expect_end(client.fd);
+	rig_leave(&client);
+}
+END_TEST
+
 START_TEST(another_wire_number_is_refused_with_803)
 {
 	Mps__Control *answer;
@@ -472,6 +583,10 @@ main(int argc, char **argv)
 	const TTest *const tests[] = {
 		hello_is_answered_with_the_snapshot,
 		who_only_asks_starts_no_worker,
+		who_only_asks_may_have_a_worker_started,
+		who_only_asks_may_end_a_client,
+		who_only_asks_may_limit_memory,
+		a_client_that_asks_for_it_is_dropped,
 		another_wire_number_is_refused_with_803,
 		hello_truncated_at_every_byte_harms_nobody,
 		frames_that_are_none_end_the_connection,

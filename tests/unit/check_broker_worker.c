@@ -576,6 +576,24 @@ START_TEST(a_warm_broker_has_a_worker_before_anybody_comes)
 }
 END_TEST
 
+START_TEST(a_worker_sees_the_devices_that_the_broker_is_told)
+{
+	struct rig_client client;
+
+	setenv("MPSSHIM_FAKE_VISIBLE", "GPU-12,1", 1);
+	rig_start("--devices=GPU-12,1");
+	rig_join(&client);
+	rig_leave(&client);
+	rig_stop();
+	/* The environment's are those of the program that started it. */
+	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+	unsetenv("MPSSHIM_FAKE_VISIBLE");
+	rig_start(NULL);
+	rig_join(&client);
+	rig_leave(&client);
+}
+END_TEST
+
 START_TEST(a_worker_s_output_is_in_the_log)
 {
 	struct rig_client client;
@@ -619,6 +637,7 @@ make_suite(void)
 		sixteen_clients_at_once_share_one_worker,
 		workers_end_with_the_broker,
 		a_warm_broker_has_a_worker_before_anybody_comes,
+		a_worker_sees_the_devices_that_the_broker_is_told,
 		a_worker_s_output_is_in_the_log,
 	};
 	Suite *suite = suite_create("broker_worker");

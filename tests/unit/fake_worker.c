@@ -52,9 +52,12 @@ static const char *
 check_environment(void)
 {
 	const char *loading = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const char *wanted = getenv("MPSSHIM_FAKE_VISIBLE");
 
-	if (getenv("LD_PRELOAD") || getenv("CUDA_VISIBLE_DEVICES") ||
-	    getenv("FOREIGN"))
+	if (wanted && (!visible || strcmp(visible, wanted)))
+		return "the operator's choice of devices is missing";
+	if (getenv("LD_PRELOAD") || (visible && !wanted) || getenv("FOREIGN"))
 		return "the environment leaks into the worker";
 	if (!loading || strcmp(loading, "32") ||
 	    !getenv("CUDA_MPS_PIPE_DIRECTORY"))

@@ -16,9 +16,8 @@
 #include "proto/log.h"
 #include "proto/sock.h"
 #include "proto/version.h"
+#include "server/ctl/ask.h"
 #include "server/ctl/ctl.h"
-
-#define ANSWER_MS 10000
 
 static const char usage[] =
 	"usage: mpsctl [OPTION]... COMMAND\n"
@@ -71,15 +70,10 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-struct broker {
-	char dir[PATH_MAX], path[PATH_MAX];
-	int fd;
-};
-
 __attribute__((format(printf, 1, 2), noreturn)) static void
 fail(const char *format, ...)
 {
-	char line[PATH_MAX + 256];
+	char line[2 * PATH_MAX + 256];
 	va_list args;
 
 	va_start(args, format);
@@ -89,89 +83,20 @@ fail(const char *format, ...)
 	exit(1);
 }
 
-/* Ask and wait; the caller frees the answer, which is of the wanted kind. */
 static Mps__Control *
-ask(struct broker *broker, Mps__Control *question,
-    Mps__Control__BodyCase wanted)
+need_status(struct ctl_broker *broker)
 {
-	Mps__Control *answer;
-	int r;
+	Mps__Control *answer = ctl_ask_status(broker);
 
-	r = sock_send_control(broker->fd, question, NULL, 0, ANSWER_MS);
-	if (!r)
-		r = sock_recv_control(broker->fd, &answer, NULL, NULL,
-				      ANSWER_MS);
-	if (r < 0)
-		fail("the broker at %s does not answer: %s", broker->path,
-		     r == -EPIPE ? "it closed the connection" : strerror(-r));
-	if (answer->body_case != wanted)
-		fail("what listens at %s is no broker of ours", broker->path);
+	if (!answer)
+		fail("%s", broker->why);
 	return answer;
-}
-
-/* Out of the way of stdout and stderr, which the caller may have closed. */
-static int
-connect_high(const char *path)
-{
-	int low = sock_connect(path), high;
-
-	if (low < 0 || low > 2)
-		return low;
-	high = fcntl(low, F_DUPFD_CLOEXEC, 3);
-	if (high < 0)
-		high = -errno;
-	close(low);
-	return high;
-}
-
-static Mps__Control *
-connect_broker(struct broker *broker)
-{
-	Mps__Control question = MPS__CONTROL__INIT, *answer;
-	Mps__Hello hello = MPS__HELLO__INIT;
-	int r;
-
-	r = sock_settle();
-	if (r < 0)
-		fail("the working directory: %s", strerror(-r));
-	r = sock_paths(broker->dir, sizeof(broker->dir), broker->path,
-		       sizeof(broker->path));
-	if (r < 0)
-		fail("the socket's path is longer than the system's 107 bytes: "
-		     "%s", broker->dir);
-	broker->fd = connect_high(broker->path);
-	if (broker->fd < 0)
-		fail("no broker at %s: %s", broker->path,
-		     strerror(-broker->fd));
-	hello.wire = WIRE_NUMBER;
-	hello.exe = (char *)"mpsctl";
-	hello.ask_only = true;
-	hello.pid = getpid();
-	question.body_case = MPS__CONTROL__BODY_HELLO;
-	question.hello = &hello;
-	answer = ask(broker, &question, MPS__CONTROL__BODY_HELLO_REPLY);
-	if (answer->hello_reply->status)
-		fail("the broker at %s refuses: %s", broker->path,
-		     answer->hello_reply->message);
-	return answer;
-}
-
-static Mps__Control *
-ask_status(struct broker *broker)
-{
-	Mps__Control question = MPS__CONTROL__INIT;
-	Mps__Status status = MPS__STATUS__INIT;
-
-	question.id = 2;
-	question.body_case = MPS__CONTROL__BODY_STATUS;
-	question.status = &status;
-	return ask(broker, &question, MPS__CONTROL__BODY_STATUS_REPLY);
 }
 
 static void
-do_status(struct broker *broker, bool json)
+do_status(struct ctl_broker *broker, bool json)
 {
-	Mps__Control *answer = ask_status(broker);
+	Mps__Control *answer = need_status(broker);
 
 	if (json)
 		ctl_print_json(answer->status_reply);
@@ -181,21 +106,23 @@ do_status(struct broker *broker, bool json)
 }
 
 static void
-do_quit(struct broker *broker, bool force)
+do_quit(struct ctl_broker *broker, bool force)
 {
 	Mps__Control question = MPS__CONTROL__INIT, *answer;
 	Mps__Quit quit = MPS__QUIT__INIT;
 	size_t clients;
-	int r;
 
-	answer = ask_status(broker);
+	answer = need_status(broker);
 	clients = answer->status_reply->n_clients;
 	mps__control__free_unpacked(answer, NULL);
 	quit.force = force;
 	question.id = 3;
 	question.body_case = MPS__CONTROL__BODY_QUIT;
 	question.quit = &quit;
-	answer = ask(broker, &question, MPS__CONTROL__BODY_DONE);
+	answer = ctl_ask(broker, &question, MPS__CONTROL__BODY_DONE,
+			 CTL_ANSWER_MS);
+	if (!answer)
+		fail("%s", broker->why);
 	if (answer->done->status)
 		fail("the broker refuses: %s", answer->done->message);
 	mps__control__free_unpacked(answer, NULL);
@@ -204,14 +131,12 @@ do_quit(struct broker *broker, bool force)
 			"(quit --force ends %s; interrupted, the broker "
 			"goes on)\n", clients,
 			clients == 1 ? "" : "s", clients == 1 ? "it" : "them");
-	/* The broker's end is the end of this connection. */
-	r = sock_recv_control(broker->fd, &answer, NULL, NULL, -1);
-	if (r != -EPIPE && r != -ECONNRESET)
+	if (ctl_await_end(broker, -1) < 0)
 		fail("the broker said something unexpected");
 }
 
 static void
-do_ping(struct broker *broker, const Mps__HelloReply *hello)
+do_ping(struct ctl_broker *broker, const Mps__HelloReply *hello)
 {
 	pid_t pid = 0;
 	uid_t uid;
@@ -238,7 +163,7 @@ bad_usage(const char *format, ...)
 static int
 run(const char *command, bool json, bool force)
 {
-	struct broker broker;
+	struct ctl_broker broker;
 	Mps__Control *hello;
 
 	if (strcmp(command, "status") && strcmp(command, "quit") &&
@@ -248,7 +173,9 @@ run(const char *command, bool json, bool force)
 		return bad_usage("--json is for status");
 	if (force && strcmp(command, "quit"))
 		return bad_usage("--force is for quit");
-	hello = connect_broker(&broker);
+	hello = ctl_connect(&broker, "mpsctl");
+	if (!hello)
+		fail("%s", broker.why);
 	if (!strcmp(command, "status"))
 		do_status(&broker, json);
 	else if (!strcmp(command, "quit"))

@@ -51,7 +51,8 @@ SHIM_ALL := $(call objs,shim/*.c) $(patsubst %.S,$(OBJ)/%.o,$(wildcard shim/*.S)
 SHIM_OBJ := $(filter-out $(OBJ)/shim/mpsrun.o,$(SHIM_ALL)) \
 	$(addprefix $(OBJ)/gen/,shim_entry.o shim_procaddr.o shim_reasons.o api_sigs.o)
 BROKER_OBJ := $(call objs,server/broker/*.c)
-CTL_OBJ := $(call objs,server/ctl/*.c)
+CTL_OBJ := $(addprefix $(OBJ)/server/ctl/,ask.o json.o main.o table.o)
+MPS_OBJ := $(addprefix $(OBJ)/server/ctl/,ask.o mps.o mps_command.o)
 WORKER_OBJ := $(call objs,server/worker/*.c server/fatbin.c) \
 	$(addprefix $(OBJ)/gen/,wkr_driver.o wkr_dispatch.o api_sigs.o)
 SOFT_OBJ := $(call objs,server/soft/*.c server/fatbin.c)
@@ -61,10 +62,12 @@ BIN := $(BUILD)/bin
 SHIM := $(LIB)/libmpsshim.so
 SOFT := $(LIB)/libsoftcuda.so
 LINKS := $(LIB)/mpsshim/libcuda.so.1 $(LIB)/mpsshim/libcuda.so
+# NVIDIA's name, in a directory that nobody has in PATH unasked.
+CONTROL := $(BUILD)/mps/nvidia-cuda-mps-control
 PROGRAMS := $(addprefix $(BIN)/,mpsctl mpsd mpsd-worker mpsrun)
 
 .PHONY: all
-all: $(PROGRAMS) $(SHIM) $(SOFT) $(LINKS)
+all: $(PROGRAMS) $(CONTROL) $(SHIM) $(SOFT) $(LINKS)
 
 # ---- generated ------------------------------------------------------------
 
@@ -131,7 +134,8 @@ $(BIN)/mpsctl: $(CTL_OBJ) $(PROTO_OBJ)
 $(BIN)/mpsrun: $(OBJ)/shim/mpsrun.o $(OBJ)/shim/start.o $(PROTO_OBJ)
 $(BIN)/mpsd-worker: $(WORKER_OBJ) $(PROTO_OBJ)
 $(BIN)/mpsd-worker: LIBS := -l:libffi.a -l:liblz4.a -l:libzstd.a -ldl
-$(PROGRAMS):
+$(CONTROL): $(MPS_OBJ) $(PROTO_OBJ)
+$(PROGRAMS) $(CONTROL):
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(PB_LIB) $(LIBS) -lpthread
@@ -147,10 +151,11 @@ deps:
 
 D := $(DESTDIR)$(PREFIX)
 install: all
-	$(Q)install -d $(D)/bin $(D)/lib/mpsshim $(D)/share/doc/mpsshim
+	$(Q)install -d $(D)/bin $(D)/lib/mpsshim/mps $(D)/share/doc/mpsshim
 	$(Q)install -m 644 README.md LICENSE proto/COVERAGE.md \
 		$(D)/share/doc/mpsshim
 	$(Q)install -m 755 $(PROGRAMS) $(D)/bin
+	$(Q)install -m 755 $(CONTROL) $(D)/lib/mpsshim/mps
 	$(Q)install -m 755 $(SHIM) $(SOFT) $(D)/lib
 	$(Q)ln -sfn ../libmpsshim.so $(D)/lib/mpsshim/libcuda.so.1
 	$(Q)ln -sfn ../libmpsshim.so $(D)/lib/mpsshim/libcuda.so

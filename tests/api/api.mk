@@ -13,7 +13,7 @@ API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/managed_rt $(if $(CUDADEVRT),$(T)/libcudadevrt.a)
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
 CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh backlog.sh cudart.sh graphs.sh guest.sh ipc.sh shared.sh \
-	libraries.sh memory.sh refusals.sh)
+	libraries.sh memory.sh mps_control.sh refusals.sh)
 
 # Unmodified programs: never built with the sanitizers that ours may have.
 $(API_C): $(T)/%: tests/api/%.c

@@ -21,6 +21,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "proto/mpsenv.h"
 #include "proto/sock.h"
 #include "shim/process.h"
 
@@ -157,6 +158,7 @@ hello_on(const struct shim_fd *fd, bool ask_only)
 	Mps__Hello hello = MPS__HELLO__INIT;
 	Mps__HelloReply *reply = NULL;
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	bool good;
 
 	exe[n > 0 ? n : 0] = 0;
 	hello.wire = WIRE_NUMBER;
@@ -164,6 +166,7 @@ hello_on(const struct shim_fd *fd, bool ask_only)
 	hello.job = job ? job : (char *)"";
 	hello.ask_only = ask_only;
 	hello.solo = solo && !strcmp(solo, "1");
+	hello.device_limit = mpsenv_memory_limit(&good);
 	hello.pid = (int32_t)getpid();
 	message.body_case = MPS__CONTROL__BODY_HELLO;
 	message.hello = &hello;

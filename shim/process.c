@@ -15,6 +15,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "proto/mpsenv.h"
 #include "proto/settings.h"
 #include "proto/sock.h"
 #include "shim/control.h"
@@ -65,6 +66,22 @@ spin_budget(void)
 	return cpus < 4 ? 20000 : 50000;
 }
 
+/* NVIDIA's, which whoever comes from MPS has set. */
+static void
+read_mps_environment(void)
+{
+	char line[256];
+	bool good;
+
+	for (unsigned int i = 0; mpsenv_idle(i, line, sizeof(line)); i++)
+		log_line(LOG_WARN, "%s", line);
+	mpsenv_memory_limit(&good);
+	if (!good)
+		log_line(LOG_ERROR, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is not "
+			 "all understood (it takes DEVICE=SIZE,..., as 0=10G); "
+			 "the rest of it is ignored");
+}
+
 static void
 read_environment(void)
 {
@@ -74,6 +91,7 @@ read_environment(void)
 	log_init("mpsshim", LOG_WARN);
 	if (!settings_good(SETTINGS_SHIM, why, sizeof(why)))
 		log_once(LOG_ERROR, "%s; it is ignored", why);
+	read_mps_environment();
 	shim_process.perf = read_perf(getenv("MPSSHIM_PERF"));
 	shim_process.sync_free = text && !strcmp(text, "1");
 	shim_process.spin_ns = spin_budget();

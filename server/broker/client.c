@@ -149,17 +149,18 @@ hello_ready(struct brk_wait *wait, struct brk_device *device, uint32_t status,
 }
 
 static void
-admit(struct brk_client *client, bool solo)
+admit(struct brk_client *client, const Mps__Hello *message)
 {
 	struct brk_broker *broker = client->broker;
 	struct brk_device *first = brk_device_get(broker, 0);
 
-	brk_solo_judge(client, solo);
+	brk_solo_judge(client, message->solo);
 	if (!first || brk_tenant_get(&broker->quotas, client->job,
 				     &client->tenant) < 0) {
 		refuse(client, BRK_OUT_OF_MEMORY, "the broker is out of memory");
 		return;
 	}
+	brk_tenant_wish(client->tenant, message->device_limit);
 	client->state = CLIENT_LIVE;
 	broker->nclients++;
 	broker->total_clients++;
@@ -209,7 +210,7 @@ hello(struct brk_client *client, const Mps__Hello *message)
 			 client->broker->nclients);
 		refuse(client, BRK_MPS_SERVER_NOT_READY, line);
 	} else {
-		admit(client, message->solo);
+		admit(client, message);
 	}
 	return 0;
 }

@@ -71,6 +71,7 @@ brk_tenant_get(struct brk_quotas *quotas, const char *job,
 	if (!tenant)
 		return err_origin(-ENOMEM);
 	tenant->refs = 1;
+	tenant->own_limit = UINT64_MAX;
 	snprintf(tenant->job, sizeof(tenant->job), "%s", job);
 	LIST_INSERT_HEAD(&quotas->tenants, tenant, link);
 	*out_tenant = tenant;
@@ -95,11 +96,29 @@ brk_tenant_put(struct brk_tenant *tenant)
 	free(tenant);
 }
 
+void
+brk_tenant_wish(struct brk_tenant *tenant, uint64_t device_limit)
+{
+	if (device_limit && device_limit < tenant->own_limit)
+		tenant->own_limit = device_limit;
+}
+
+uint64_t
+brk_tenant_limit(const struct brk_quotas *quotas,
+		 const struct brk_tenant *tenant, enum brk_quota what)
+{
+	uint64_t limit = quotas->limits[what];
+
+	return what == QUOTA_DEVICE && tenant->own_limit < limit ?
+		tenant->own_limit : limit;
+}
+
 int
 brk_charge(const struct brk_quotas *quotas, struct brk_tenant *tenant,
 	   enum brk_quota what, uint64_t amount)
 {
-	uint64_t limit = quotas->limits[what], used = tenant->used[what];
+	uint64_t limit = brk_tenant_limit(quotas, tenant, what);
+	uint64_t used = tenant->used[what];
 
 	if (used > limit || amount > limit - used)
 		return QUOTA_E_LIMIT;

@@ -31,6 +31,7 @@ struct brk_tenant {
 	unsigned int refs;
 	char job[BRK_JOB_SIZE];         /* "" : one process */
 	uint64_t used[QUOTA_COUNT];
+	uint64_t own_limit;             /* of device memory, of its own wish */
 };
 
 struct brk_quotas {
@@ -48,6 +49,13 @@ int brk_tenant_get(struct brk_quotas *quotas, const char *job,
 		   struct brk_tenant **out_tenant);
 struct brk_tenant *brk_tenant_ref(struct brk_tenant *tenant);
 void brk_tenant_put(struct brk_tenant *tenant);
+
+/* It wants no more device memory than that; 0: no wish. The smallest wish of
+ * a job counts. */
+void brk_tenant_wish(struct brk_tenant *tenant, uint64_t device_limit);
+/* What it may have in all. */
+uint64_t brk_tenant_limit(const struct brk_quotas *quotas,
+			  const struct brk_tenant *tenant, enum brk_quota what);
 
 /* 0 or QUOTA_E_LIMIT: then nothing was charged. */
 int brk_charge(const struct brk_quotas *quotas, struct brk_tenant *tenant,

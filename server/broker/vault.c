@@ -633,7 +633,8 @@ static void
 answer_info(struct brk_client *client, uint32_t status, uint64_t left,
 	    uint64_t total)
 {
-	uint64_t limit = client->broker->quotas.limits[QUOTA_DEVICE];
+	uint64_t limit = brk_tenant_limit(&client->broker->quotas,
+					  client->tenant, QUOTA_DEVICE);
 	uint64_t own = minus(limit, client->tenant->used[QUOTA_DEVICE]);
 	Mps__MemoryInfoReply reply = MPS__MEMORY_INFO_REPLY__INIT;
 	Mps__Control control = MPS__CONTROL__INIT;

@@ -7,6 +7,7 @@
  * started by mpsrun must find NVIDIA's.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "proto/mpsenv.h"
 #include "proto/version.h"
 #include "server/ctl/mps.h"
 
@@ -81,55 +83,14 @@ find_mpsd(char *out, size_t size)
 	return -ENOENT;
 }
 
-/* The smallest of "0=10G,1=8G": ours is one limit. NULL: none is set. An
- * entry that is none stays, for mpsd to refuse. */
-static const char *
-memory_limit(char *out, size_t size)
-{
-	const char *set = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
-	uint64_t least = UINT64_MAX, value;
-
-	*out = 0;
-	while (set && *set) {
-		size_t n = strcspn(set, ",");
-		const char *equals = memchr(set, '=', n);
-		char text[64];
-
-		snprintf(text, sizeof(text), "%.*s",
-			 (int)(equals ? n - (size_t)(equals + 1 - set) : n),
-			 equals ? equals + 1 : set);
-		if (mps_size(text, &value) < 0)
-			value = 0;
-		if (value < least) {
-			least = value;
-			snprintf(out, size, "--device-limit=%s", value ?
-				 mps_size_text(value, text) : text);
-		}
-		set += n + (set[n] == ',');
-	}
-	return *out ? out : NULL;
-}
-
 /* What has no effect is said, not taken in silence. */
 static void
 warn_of_variables(void)
 {
-	static const struct {
-		const char *name, *neutral;
-	} idle[] = {
-		{ "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100" },
-		{ "CUDA_MPS_CLIENT_PRIORITY", "0" },
-		{ "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING",
-		  "0" },
-	};
+	char line[256];
 
-	for (size_t i = 0; i < sizeof(idle) / sizeof(*idle); i++) {
-		const char *set = getenv(idle[i].name);
-
-		if (set && *set && strcmp(set, idle[i].neutral))
-			fprintf(stderr, "%s=%s has no effect: clients share "
-				"all multiprocessors\n", idle[i].name, set);
-	}
+	for (unsigned int i = 0; mpsenv_idle(i, line, sizeof(line)); i++)
+		fprintf(stderr, "%s\n", line);
 }
 
 static int
@@ -158,10 +119,12 @@ static int
 start_daemon(bool foreground)
 {
 	static struct ctl_broker broker;
-	char mpsd[PATH_MAX], limit[128], devices[1024];
+	char mpsd[PATH_MAX], limit[64], devices[1024];
 	char *argv[6] = { (char *)"mpsd" };
-	const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *arg;
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	Mps__Control *hello = ctl_connect(&broker, "nvidia-cuda-mps-control");
+	uint64_t most;
+	bool good;
 	int n = 1;
 
 	if (hello) {
@@ -174,12 +137,19 @@ start_daemon(bool foreground)
 	}
 	if (set_log() < 0)
 		return 1;
+	most = mpsenv_memory_limit(&good);
+	if (!good) {
+		fputs("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: it takes "
+		      "DEVICE=SIZE,..., as 0=10G\n", stderr);
+		return 1;
+	}
 	warn_of_variables();
 	if (foreground)
 		argv[n++] = (char *)"--foreground";
-	arg = memory_limit(limit, sizeof(limit));
-	if (arg)
+	if (most) {
+		snprintf(limit, sizeof(limit), "--device-limit=%" PRIu64, most);
 		argv[n++] = limit;
+	}
 	if (visible) {
 		snprintf(devices, sizeof(devices), "--devices=%s", visible);
 		argv[n++] = devices;

@@ -6,8 +6,6 @@
 #ifndef CTL_MPS_H
 #define CTL_MPS_H
 
-#include <stdint.h>
-
 #include "server/ctl/ask.h"
 
 /*
@@ -17,10 +15,5 @@
  * 1 when the broker has ended, as told.
  */
 int mps_command(struct ctl_broker *broker, const char *line);
-
-/* "10G", "512M", "512MB": 0 or -EINVAL. */
-int mps_size(const char *text, uint64_t *out_bytes);
-/* And back. Returns out. */
-const char *mps_size_text(uint64_t bytes, char out[static 32]);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/err.h"
+#include "proto/mpsenv.h"
 #include "server/ctl/mps.h"
 
 #define WORDS 8
@@ -29,31 +30,9 @@ struct command {
 
 /* ---- sizes --------------------------------------------------------------*/
 
-int
-mps_size(const char *text, uint64_t *out_bytes)
-{
-	unsigned long long value;
-	unsigned int shift = 0;
-	char *end;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || errno)
-		return -EINVAL;
-	if (*end == 'G' || *end == 'g')
-		shift = 30;
-	else if (*end == 'M' || *end == 'm')
-		shift = 20;
-	end += shift != 0;
-	end += shift && (*end == 'B' || *end == 'b');
-	if (*end || !value || value > UINT64_MAX >> shift)
-		return -EINVAL;
-	*out_bytes = (uint64_t)value << shift;
-	return 0;
-}
-
-const char *
-mps_size_text(uint64_t bytes, char out[static 32])
+/* "10G", as it was likely set. */
+static const char *
+size_text(uint64_t bytes, char out[static 32])
 {
 	if (!(bytes & ((UINT64_C(1) << 30) - 1)))
 		snprintf(out, 32, "%" PRIu64 "G", bytes >> 30);
@@ -391,7 +370,7 @@ get_limit(struct command *c)
 	char text[32];
 
 	if (s && s->device_limit)
-		puts(mps_size_text(s->device_limit, text));
+		puts(size_text(s->device_limit, text));
 	return 0;
 }
 
@@ -402,7 +381,7 @@ set_limit(struct command *c, const char *value)
 	Mps__Control question = MPS__CONTROL__INIT, *answer;
 	Mps__Limit limit = MPS__LIMIT__INIT;
 
-	if (!value || mps_size(value, &limit.device) < 0) {
+	if (!value || mpsenv_size(value, &limit.device) < 0) {
 		fputs("not taken: the limit is a size such as 10G or 512M\n",
 		      stderr);
 		return 0;

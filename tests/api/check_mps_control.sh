@@ -11,6 +11,7 @@ set -u
 unset MPSSHIM_LOG
 control=$build/mps/nvidia-cuda-mps-control
 export CUDA_MPS_LOG_DIRECTORY=$work/logs
+export SOFTCUDA_ACCOUNT=${SOFTCUDA_ACCOUNT-private}
 
 # says STATUS TEXT COMMAND...: stdout is that text, stderr empty.
 says() {
@@ -66,7 +67,7 @@ row 'an option that is none, status 0' wrong_option
 # ---- a daemon, as the Kubernetes plug-in starts it ---------------------------
 
 start() {
-	env -i MPSSHIM_DRIVER=soft \
+	env -i MPSSHIM_DRIVER=soft SOFTCUDA_ACCOUNT="$SOFTCUDA_ACCOUNT" \
 		CUDA_MPS_PIPE_DIRECTORY="$CUDA_MPS_PIPE_DIRECTORY" \
 		CUDA_MPS_LOG_DIRECTORY="$CUDA_MPS_LOG_DIRECTORY" "$@" \
 		"$control" -d
@@ -211,6 +212,24 @@ limited() {
 		grep -q 'ready 0' "$work/d"
 }
 row 'and binds' limited
+
+# ---- variables of a program --------------------------------------------------
+
+own_limit() {
+	export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=16M
+	client e 24 && grep -q 'ready 2' "$work/e" && client f 8 &&
+		grep -q 'ready 0' "$work/f"
+}
+row 'a program may want less' own_limit
+named() {
+	env "$@" "$mpsrun" "$T/guest_cuda" run >"$work/out" 2>"$work/err"
+	rc=$?
+	cat "$work/err"
+	[ "$rc" -eq 0 ] && [ "$(wc -l <"$work/err")" -eq 1 ]
+}
+row 'what it sets without effect is named' \
+	named CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50
+row 'and what is not understood' named CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=1G
 
 # ---- the end -----------------------------------------------------------------
 

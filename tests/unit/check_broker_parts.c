@@ -187,7 +187,21 @@ START_TEST(a_job_is_one_tenant_and_a_process_its_own)
 	ck_assert_int_eq(brk_charge(&quotas, b, QUOTA_DEVICE, UINT64_MAX),
 			 QUOTA_E_LIMIT);
 	ck_assert_int_eq(brk_charge(&quotas, b, QUOTA_DEVICE, 40), 0);
+	/* What it wishes is never more than what it may have. */
+	brk_tenant_wish(c, 200);
+	brk_tenant_wish(c, 0);
+	ck_assert_int_eq(brk_charge(&quotas, c, QUOTA_DEVICE, 101),
+			 QUOTA_E_LIMIT);
 	ck_assert_int_eq(brk_charge(&quotas, c, QUOTA_DEVICE, 100), 0);
+	brk_tenant_wish(d, 60);
+	brk_tenant_wish(d, 50);
+	brk_tenant_wish(d, 60);
+	ck_assert_int_eq(brk_charge(&quotas, d, QUOTA_DEVICE, 51),
+			 QUOTA_E_LIMIT);
+	ck_assert_int_eq(brk_charge(&quotas, d, QUOTA_DEVICE, 50), 0);
+	ck_assert_int_eq(brk_charge(&quotas, d, QUOTA_HOST, 51), 0);
+	brk_discharge(d, QUOTA_HOST, 51);
+	brk_discharge(d, QUOTA_DEVICE, 50);
 	brk_discharge(a, QUOTA_DEVICE, 100);
 	brk_discharge(c, QUOTA_DEVICE, 100);
 	brk_tenant_put(a);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/mpsenv.h"
 #include "proto/settings.h"
 #include "tests/unit/suite.h"
 
@@ -96,6 +97,57 @@ START_TEST(settings_of_a_start_are_told_from_others)
 }
 END_TEST
 
+START_TEST(a_limit_of_mps_is_the_smallest_of_its_entries)
+{
+	static const struct {
+		const char *text;
+		uint64_t limit;
+		bool good;
+	} cases[] = {
+		{ "", 0, true },
+		{ "0=1G", UINT64_C(1) << 30, true },
+		{ "0=512M", 512 << 20, true }, { "0=512MB", 512 << 20, true },
+		{ "GPU-12-34=2GB,1=3G,", UINT64_C(2) << 30, true },
+		{ "0=1G,1=abc", UINT64_C(1) << 30, false },
+		{ "1G", 0, false }, { "0=", 0, false }, { "0=0", 0, false },
+		{ "0=-1G", 0, false }, { "0=1T", 0, false },
+		{ "0=99999999999999999999G", 0, false },
+		{ "0=18446744073709551615G", 0, false },
+	};
+	bool all;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", cases[i].text, 1);
+		ck_assert_uint_eq(mpsenv_memory_limit(&all), cases[i].limit);
+		ck_assert_msg(all == cases[i].good, "%s", cases[i].text);
+	}
+	unsetenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+	ck_assert_uint_eq(mpsenv_memory_limit(&all), 0);
+	ck_assert(all);
+}
+END_TEST
+
+START_TEST(variables_of_mps_without_effect_are_named)
+{
+	char line[256];
+
+	setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100", 1);
+	setenv("CUDA_MPS_CLIENT_PRIORITY", "0", 1);
+	ck_assert(!mpsenv_idle(0, line, sizeof(line)));
+	setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50", 1);
+	setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 1);
+	ck_assert(mpsenv_idle(0, line, sizeof(line)));
+	ck_assert_ptr_nonnull(strstr(line, "PERCENTAGE=50 has no effect"));
+	ck_assert(mpsenv_idle(1, line, sizeof(line)));
+	ck_assert_ptr_nonnull(strstr(line, "PRIORITY=1 has no effect"));
+	ck_assert(!mpsenv_idle(2, line, sizeof(line)));
+	unsetenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+	unsetenv("CUDA_MPS_CLIENT_PRIORITY");
+}
+END_TEST
+
 SUITE("settings", settings_that_mean_something_are_good,
       others_are_named_with_what_would_do, only_who_reads_a_setting_minds_it,
-      settings_of_a_start_are_told_from_others)
+      settings_of_a_start_are_told_from_others,
+      a_limit_of_mps_is_the_smallest_of_its_entries,
+      variables_of_mps_without_effect_are_named)

@@ -67,13 +67,16 @@ listener_dispatch(struct brk_source *source, uint32_t events)
 
 /* ---- the end ------------------------------------------------------------*/
 
+/* While the directory is still ours. */
 static void
-unlink_socket(struct brk_broker *broker)
+unlink_names(struct brk_broker *broker)
 {
 	struct stat st;
 
 	if (broker->listen_fd < 0)
 		return;
+	if (broker->pid_file)
+		unlink(broker->pid_file);
 	if (!lstat(broker->path, &st) && st.st_dev == broker->socket_dev &&
 	    st.st_ino == broker->socket_ino)
 		unlink(broker->path);
@@ -82,7 +85,7 @@ unlink_socket(struct brk_broker *broker)
 static void
 stop_listening(struct brk_broker *broker)
 {
-	unlink_socket(broker);
+	unlink_names(broker);
 	brk_timer_stop(&broker->accept_later);
 	brk_loop_remove(&broker->loop, &broker->listener);
 	err_closep(&broker->listen_fd);
@@ -341,7 +344,7 @@ brk_broker_fini(struct brk_broker *broker)
 	}
 	brk_ipc_fini(broker);
 	brk_store_fini(&broker->store);
-	unlink_socket(broker);
+	unlink_names(broker);
 	err_closep(&broker->listen_fd);
 	err_closep(&broker->signal_fd);
 	err_closep(&broker->lock_fd);

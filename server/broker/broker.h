@@ -65,6 +65,7 @@ struct brk_broker {
 	dev_t socket_dev;               /* of the socket's name, so that we */
 	ino_t socket_ino;               /* unlink ours only */
 
+	const char *pid_file;           /* ours while we listen; or NULL */
 	const char *visible;            /* CUDA_VISIBLE_DEVICES of workers */
 	uint64_t idle_ms;               /* 0: stay */
 	uint64_t handover_ms;           /* move.h; 0: never */

@@ -51,6 +51,8 @@ static const char usage[] =
 	"                          quarter of the machine's memory)\n"
 	"      --overlap           measure how long kernels of two clients ran at\n"
 	"                          once; costs two event records a launch\n"
+	"      --pid-file=FILE     has our process id, without a newline, while\n"
+	"                          we serve\n"
 	"  -f, --foreground        stay in the foreground, log to stderr\n"
 	"      --ready-fd=N        do not fork; write a newline to descriptor N\n"
 	"                          when ready, or a line that says what failed\n"
@@ -62,6 +64,7 @@ static const char usage[] =
 enum {
 	OPT_IDLE = 256, OPT_READY, OPT_DEVICE_LIMIT, OPT_HOST_LIMIT,
 	OPT_STORE_LIMIT, OPT_OVERLAP, OPT_WARM, OPT_DEVICES,
+	OPT_PID_FILE,
 };
 
 static const struct option long_options[] = {
@@ -74,6 +77,7 @@ static const struct option long_options[] = {
 	{ "store-limit", required_argument, NULL, OPT_STORE_LIMIT },
 	{ "warm", no_argument, NULL, OPT_WARM },
 	{ "overlap", no_argument, NULL, OPT_OVERLAP },
+	{ "pid-file", required_argument, NULL, OPT_PID_FILE },
 	{ "foreground", no_argument, NULL, 'f' },
 	{ "ready-fd", required_argument, NULL, OPT_READY },
 	{ "help", no_argument, NULL, 'h' },
@@ -82,7 +86,7 @@ static const struct option long_options[] = {
 };
 
 struct options {
-	const char *driver, *devices;
+	const char *driver, *devices, *pid_file;
 	bool foreground, warm;
 	int ready_fd;           /* -1: none */
 	uint64_t idle_ms, device_limit, host_limit, store_limit;
@@ -132,6 +136,7 @@ parse_option(int c, struct options *options)
 		options->idle_ms = n * 1000;
 		break;
 	case OPT_DEVICES: options->devices = optarg; break;
+	case OPT_PID_FILE: options->pid_file = optarg; break;
 	case OPT_WARM: options->warm = true; break;
 	case OPT_READY:
 		r = parse_number(optarg, 1u << 20, &n);
@@ -369,7 +374,24 @@ set_limits(struct brk_broker *broker, const struct options *options)
 	broker->idle_ms = options->idle_ms;
 	broker->warm = options->warm;
 	broker->visible = options->devices;
+	broker->pid_file = options->pid_file;
 	broker->handover_ms = read_handover();
+}
+
+/* For scripts; whoever may look into the directory may read it. */
+static void
+write_pid(const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d", (int)getpid());
+
+	if (!path)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+		  0644);
+	if (fd < 0 || write(fd, text, (size_t)n) != n)
+		log_line(LOG_WARN, "%s: %s", path, err_text(-errno));
 }
 
 /* From a chosen directory and driver to a socket that listens. */
@@ -394,6 +416,7 @@ serve(struct brk_broker *broker, struct options *options)
 			    err_text(r));
 	log_line(LOG_INFO, "listening on %s, driver %s", broker->path,
 		 broker->driver.path);
+	write_pid(broker->pid_file);
 	if (!options->foreground)
 		detach_output();
 	if (options->ready_fd >= 0) {

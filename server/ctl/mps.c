@@ -119,8 +119,8 @@ static int
 start_daemon(bool foreground)
 {
 	static struct ctl_broker broker;
-	char mpsd[PATH_MAX], limit[64], devices[1024];
-	char *argv[6] = { (char *)"mpsd" };
+	char mpsd[PATH_MAX], limit[64], devices[1024], pid[PATH_MAX + 64];
+	char *argv[7] = { (char *)"mpsd" };
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	Mps__Control *hello = ctl_connect(&broker, "nvidia-cuda-mps-control");
 	uint64_t most;
@@ -144,6 +144,9 @@ start_daemon(bool foreground)
 		return 1;
 	}
 	warn_of_variables();
+	snprintf(pid, sizeof(pid), "--pid-file=%s/nvidia-cuda-mps-control.pid",
+		 broker.dir);
+	argv[n++] = pid;
 	if (foreground)
 		argv[n++] = (char *)"--foreground";
 	if (most) {

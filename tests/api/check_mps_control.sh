@@ -74,6 +74,14 @@ start() {
 }
 row 'a start in an empty environment' says 0 '' start
 row 'control.log is there' grep -q listening "$work/logs/control.log"
+pid_file=$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid
+pid_there() {
+	pid=$(cat "$pid_file")
+	echo "pid $pid"
+	[ "$(readlink "/proc/$pid/exe")" = "$(readlink -f "$bin/mpsd")" ] &&
+		[ "$(wc -l <"$pid_file")" -eq 0 ]
+}
+row 'its pid is in a file, without a newline' pid_there
 row 'a second start' says 1 'An instance of this daemon is already running' \
 	start
 row 'no server yet' answers '' get_server_list
@@ -239,6 +247,7 @@ timed_quit() {
 }
 row 'quit -t ends it with its programs' timed_quit
 row 'nobody is there' nobody
+row 'nor the file' test ! -e "$pid_file"
 row 'limits by the environment' says 0 '' start \
 	CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2G,1=512MB
 row 'the smallest is it' answers 512M get_default_device_pinned_mem_limit 0

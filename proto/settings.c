@@ -176,6 +176,8 @@ static const struct setting settings[] = {
 	  .takes = "a number from 1 to 256" },
 	{ "SOFTCUDA_MEMORY", SETTINGS_SOFT, .good = is_size,
 	  .takes = "a size, as 512M or 4G" },
+	{ "SOFTCUDA_CONTEXT", SETTINGS_SOFT, .good = is_size,
+	  .takes = "a size, as 512M" },
 	{ "SOFTCUDA_CC", SETTINGS_SOFT, .good = is_capability,
 	  .takes = "a compute capability from 5.0 to 9.9" },
 };

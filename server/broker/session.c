@@ -49,11 +49,55 @@ brk_session_worker(struct brk_client *client, int device)
 	return worker;
 }
 
+static void
+set_taken(struct brk_session *session, uint64_t bytes)
+{
+	struct brk_client *client = session->client;
+	uint64_t limit = brk_tenant_limit(&client->broker->quotas,
+					  client->tenant, QUOTA_DEVICE);
+	uint64_t used = client->tenant->used[QUOTA_DEVICE] - session->taken;
+
+	/* A worker that lies may not make the sum wrap. */
+	if (bytes > UINT64_MAX - used)
+		bytes = UINT64_MAX - used;
+	brk_discharge(client->tenant, QUOTA_DEVICE, session->taken);
+	brk_charge_anyway(client->tenant, QUOTA_DEVICE, bytes);
+	session->taken = bytes;
+	if (bytes && used + bytes > limit)
+		log_line(LOG_WARN, "client %llu (pid %d) gets no more device "
+			 "memory: the driver has %llu MiB for it, and with "
+			 "its own that is more than the limit of %llu MiB",
+			 (unsigned long long)client->id, (int)client->pid,
+			 (unsigned long long)(bytes >> 20),
+			 (unsigned long long)(limit >> 20));
+}
+
+void
+brk_session_taken(struct brk_worker *worker, const Mps__WorkerTaken *message)
+{
+	struct brk_broker *broker = worker->broker;
+	struct brk_session *session;
+	struct brk_client *client;
+
+	LIST_FOREACH(client, &broker->clients, link) {
+		if (client->id != message->client)
+			continue;
+		session = brk_session_find(client, worker->device->ordinal);
+		/* Not of one that it had before, or has lost. */
+		if (session && session->device == worker->device &&
+		    session->generation == worker->generation &&
+		    session->state != SESSION_DEAD)
+			set_taken(session, message->bytes);
+		return;
+	}
+}
+
 void
 brk_session_free(struct brk_session *session)
 {
 	struct brk_tenant *tenant = session->client->tenant;
 
+	set_taken(session, 0);
 	LIST_REMOVE(session, link);
 	err_closep(&session->data);
 	err_closep(&session->channel);
@@ -187,6 +231,8 @@ brk_session_hand(struct brk_session *session, bool resume,
 	body.staging_size = CHANNEL_STAGING_SIZE;
 	body.no_ring = session->no_ring;
 	body.resume = resume;
+	body.device_limit = brk_tenant_limit(&client->broker->quotas,
+					     client->tenant, QUOTA_DEVICE);
 	message.body_case = MPS__CONTROL__BODY_WORKER_CLIENT;
 	message.worker_client = &body;
 	session->generation = session->device->worker->generation;
@@ -451,6 +497,7 @@ brk_session_lose(struct brk_client *client, const struct brk_loss *loss)
 		    session->state == SESSION_MOVING ||
 		    (session->state == SESSION_OFFERED && !loss->status))
 			continue;
+		set_taken(session, 0);
 		status = judge(session, loss, &why);
 		if (status || client->state != CLIENT_LIVE) {
 			give_text(session, loss);

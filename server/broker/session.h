@@ -39,6 +39,7 @@ struct brk_session {
 	int journal;                    /* the workers' own */
 	bool no_ring;
 	uint32_t death;                 /* DEAD: the CUresult it was told */
+	uint64_t taken;                 /* bytes that the driver has for it */
 	unsigned int parts;             /* RESTORING: questions unanswered */
 	char failed[160];               /* … why it cannot be done; or "" */
 	/* part.c: whose worker has it until the next one goes on with it. */
@@ -78,6 +79,10 @@ void brk_session_free(struct brk_session *session);
 /* A worker is lost: what the client had there waits for the next one, or
  * everybody who waits for it is woken and told. */
 void brk_session_lose(struct brk_client *client, const struct brk_loss *loss);
+/* What the driver has for it, as its worker says: it counts, and is there
+ * already. */
+void brk_session_taken(struct brk_worker *worker,
+		       const Mps__WorkerTaken *message);
 /* What a client is told that has no worker there. */
 uint32_t brk_session_error(struct brk_client *client, int device);
 /* Tell the client that what it had is lost. */

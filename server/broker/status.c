@@ -145,6 +145,7 @@ fill_client(struct brk_status *job, struct brk_client *client,
 							session->generation);
 
 		out->device = session->device->ordinal;
+		out->driver_bytes += session->taken;
 		if (session->device->worker)
 			out->worker_pid = session->device->worker->pid;
 		for (size_t i = 0; reply && i < reply->n_clients; i++)

@@ -124,28 +124,23 @@ spawn(struct brk_device *device, int sock, int output, int risks,
 {
 	struct brk_broker *broker = device->broker;
 	struct env_room env;
-	char ordinal[16], memory[24], *argv[] = {
+	char ordinal[16], *argv[] = {
 		broker->worker_program, (char *)"--driver",
 		broker->driver.path, (char *)"--device", ordinal,
-		NULL, NULL, NULL, NULL, NULL,
+		NULL, NULL, NULL, NULL,
 	};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
 	int n = 5, r;
 
-	if (device->solo) {
+	if (device->solo)
 		argv[n++] = (char *)"--solo";
-		argv[n++] = memory;
-	}
 	if (risks >= 0) {
 		argv[n++] = (char *)"--risk-fd";
 		argv[n++] = (char *)"4";
 	}
 	snprintf(ordinal, sizeof(ordinal), "%d", device->ordinal);
-	/* What its client may have, of limits such as the heap's, too. */
-	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)
-		 broker->quotas.limits[QUOTA_DEVICE]);
 	build_env(broker, &env);
 	sigemptyset(&none);
 	sigfillset(&all);
@@ -382,6 +377,9 @@ worker_frame(struct brk_conn *conn, const Mps__Control *message)
 		return worker_ready(worker, message->worker_ready);
 	case MPS__CONTROL__BODY_WORKER_FAULT:
 		return worker_fault(worker, message->worker_fault);
+	case MPS__CONTROL__BODY_WORKER_TAKEN:
+		brk_session_taken(worker, message->worker_taken);
+		return 0;
 	case MPS__CONTROL__BODY_DONE:
 	case MPS__CONTROL__BODY_WORKER_STATS_REPLY:
 		return answer(worker, message);

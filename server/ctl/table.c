@@ -150,7 +150,7 @@ print_clients(const Mps__StatusReply *s)
 	       "LAUNCHES", "KERNELS", "PROGRAM");
 	for (size_t i = 0; i < s->n_clients; i++) {
 		const Mps__ClientStat *c = s->clients[i];
-		char device[16], host[16], kernels[24];
+		char device[16], host[16], driver[16], kernels[24];
 
 		printf("%7d %3d %7d %-12.12s %10s %10s %7u %7u %9" PRIu64
 		       " %10s  %s", c->pid, c->device, c->worker_pid,
@@ -162,6 +162,9 @@ print_clients(const Mps__StatusReply *s)
 			printf(" (%s)", c->waiting);
 		if (*c->solo)
 			printf(" [solo: %s]", c->solo);
+		if (c->driver_bytes)
+			printf(" [%s more of the driver's]",
+			       bytes(c->driver_bytes, driver));
 		if (c->graph_launches)
 			printf(" [%" PRIu64 " launches in batches]",
 			       c->graph_launches);

@@ -47,6 +47,7 @@ struct soft_device {
 	int sms;
 	int major, minor;
 	size_t memory_total;              /* bytes */
+	size_t context_bytes;             /* that a primary context takes */
 	struct soft_ctx *primary;         /* made with the device, kept */
 };
 

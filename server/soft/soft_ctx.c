@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "server/soft/soft_func.h"
+#include "server/soft/soft_ledger.h"
 #include "server/soft/soft_mem.h"
 #include "server/soft/soft_module.h"
 #include "server/soft/soft_tex.h"
@@ -117,6 +118,11 @@ soft_ctx_activate_locked(struct soft_ctx *ctx)
 	if (soft_sched_start())
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	limits_reset(ctx);
+	/* What the process has at its end goes with it. */
+	if (ctx->primary && !ctx->charged &&
+	    !soft_ledger_charge(ctx->device, ctx->device->context_bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ctx->charged = ctx->primary;
 	legacy = soft_stream_new(ctx, 0, 0);
 	if (!legacy || !soft_handle_add(ctx, SOFT_HANDLE_CTX))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -177,6 +183,9 @@ soft_ctx_deactivate_locked(struct soft_ctx *ctx)
 	soft_modules_destroy(ctx);
 	soft_arrays_destroy(ctx);
 	soft_mem_destroy(ctx);
+	if (ctx->charged)
+		soft_ledger_uncharge(ctx->device, ctx->device->context_bytes);
+	ctx->charged = false;
 	if (!ctx->primary)
 		soft_handle_del(ctx, SOFT_HANDLE_CTX);
 }

@@ -29,6 +29,7 @@ struct soft_ctx {
 	_Atomic(void *) user;        /* green: the thread it is current in */
 	_Atomic bool alive;
 	bool primary;
+	bool charged;                /* … and has its memory */
 	unsigned retains;            /* primary; guarded by soft_ctx_lock */
 	_Atomic unsigned flags;
 	_Atomic uint64_t id;

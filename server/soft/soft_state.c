@@ -225,6 +225,7 @@ device_init(struct soft_device *dev, int ordinal)
 	dev->uuid.bytes[15] = (char)(ordinal + 1);
 	dev->sms = (int)option_number("SOFTCUDA_SMS", 8, 1, SOFT_SMS_MAX);
 	dev->memory_total = option_bytes("SOFTCUDA_MEMORY", (size_t)4 << 30);
+	dev->context_bytes = option_bytes("SOFTCUDA_CONTEXT", 0);
 	dev->major = 9;
 	dev->minor = 0;
 	if (cc && *cc && (sscanf(cc, "%d.%d", &dev->major, &dev->minor) != 2 ||

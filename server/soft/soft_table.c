@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/soft/soft_ctx.h"
+#include "server/soft/soft_ledger.h"
 #include "server/soft/softcuda.h"
 
 static CUresult
@@ -39,11 +40,25 @@ kernel_ns(uint64_t tag, uint64_t *out_ns)
 	return CUDA_SUCCESS;
 }
 
+static CUresult
+memory_left(int ordinal, uint64_t *out_bytes)
+{
+	struct soft_device *dev = soft_device_get(ordinal);
+
+	if (!out_bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!dev)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*out_bytes = dev->memory_total - soft_ledger_used(dev);
+	return CUDA_SUCCESS;
+}
+
 static const struct softcuda_table table = {
 	.size = sizeof(table),
 	.set_stream_tag = set_stream_tag,
 	.overlap_ns = overlap_ns,
 	.kernel_ns = kernel_ns,
+	.memory_left = memory_left,
 };
 
 CUresult

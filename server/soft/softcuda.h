@@ -10,6 +10,8 @@
  *   SOFTCUDA_ACCOUNT   processes of the user with the same name share the
  *                      device's memory, as all do that have none; `private`:
  *                      it is this process's alone
+ *   SOFTCUDA_CONTEXT   bytes of device memory that a context takes, likewise
+ *                      (0)
  *   SOFTCUDA_NAME      device name
  *   SOFTCUDA_CC        compute capability (9.0)
  *   SOFTCUDA_THREADS   threads that execute grids (cores, at least 2)
@@ -56,6 +58,8 @@ struct softcuda_table {
 	CUresult (*overlap_ns)(uint64_t *out_ns);
 	/* Wall time during which a pool thread executed blocks of tag. */
 	CUresult (*kernel_ns)(uint64_t tag, uint64_t *out_ns);
+	/* Bytes of device memory that nobody has; needs no context. */
+	CUresult (*memory_left)(int ordinal, uint64_t *out_bytes);
 };
 
 #endif

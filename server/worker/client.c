@@ -178,6 +178,8 @@ wkr_client_create(const Mps__WorkerClient *m, int fds[WKR_CLIENT_FDS],
 		atomic_store(&client->waiting, "");
 		client->pid = m->pid;
 		client->uid = m->uid;
+		client->device_limit = m->device_limit ? m->device_limit :
+							 UINT64_MAX;
 		client->no_ring = m->no_ring;
 		client->data = steal_fd(&fds[0]);
 		client->journal.fd = -1;

@@ -121,6 +121,9 @@ struct wkr_client {
 	_Atomic uint32_t jobs;	    /* of its in other threads */
 	_Atomic uint64_t launches, graph_launches, late_errors, ring_frames, socket_frames;
 	_Atomic uint64_t device_bytes, host_bytes;
+	uint64_t device_limit; /* bytes that it may have, constant */
+	_Atomic uint32_t deepest; /* local memory of its kernels, bytes a
+				   * thread: taken.c */
 	_Atomic(const char *) waiting; /* what for, for status; constants */
 	_Atomic uint32_t gated; /* of its calls, those of the gate's thread */
 

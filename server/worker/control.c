@@ -16,6 +16,7 @@
 #include "server/worker/module.h"
 #include "server/worker/restore.h"
 #include "server/worker/slow.h"
+#include "server/worker/taken.h"
 
 #define SEND_TIMEOUT_MS 10000
 /* A frame that has begun must end. */
@@ -92,6 +93,7 @@ do_client(struct question *q)
 {
 	int fds[WKR_CLIENT_FDS];
 	const char *why = "";
+	uint64_t id;
 	CUresult r;
 
 	for (int i = 0; i < WKR_CLIENT_FDS; i++)
@@ -106,7 +108,11 @@ do_client(struct question *q)
 				 -1);
 		return;
 	}
+	id = q->m->worker_client->client;
 	r = wkr_client_create(q->m->worker_client, fds, &why);
+	/* Before the answer: nothing that it asks for is in between. */
+	if (r == CUDA_SUCCESS && wkr.solo)
+		wkr_taken_say(wkr_client_find(id));
 	wkr_control_done(q->m->id, r, r == CUDA_SUCCESS ? "" : why, -1);
 }
 
@@ -273,8 +279,11 @@ do_stay(struct question *q)
 	struct wkr_client *client =
 		wkr_client_find(q->m->worker_stay->client);
 
-	if (client)
+	/* The other one has said something else meanwhile. */
+	if (client) {
 		wkr_stay(client);
+		wkr_taken_say(client);
+	}
 	answer(q, client ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
 	       "no such client");
 }

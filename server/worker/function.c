@@ -11,6 +11,7 @@
 #include "server/worker/jit.h"
 #include "server/worker/module.h"
 #include "server/worker/risk.h"
+#include "server/worker/taken.h"
 
 struct wkr_module *
 wkr_module_ref(struct wkr_client *client, uint64_t handle)
@@ -207,11 +208,14 @@ find_kernel(struct wkr_module *m, const char *name, struct wkr_kernel **out)
 
 	*out = known_kernel(m->code, name);
 	if (*out)
-		return CUDA_SUCCESS;
+		return wkr_taken_local(m->client, local_bytes((*out)->info)) ?
+		       CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	full = calloc(1, sizeof(*full));
 	if (!full)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = get_function(m, name, &native, full);
+	if (r == CUDA_SUCCESS && !wkr_taken_local(m->client, local_bytes(full)))
+		r = CUDA_ERROR_OUT_OF_MEMORY;
 	if (r == CUDA_SUCCESS)
 		r = wkr_local_want(local_bytes(full));
 	if (r != CUDA_SUCCESS)

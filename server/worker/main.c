@@ -23,7 +23,7 @@ static void
 usage(FILE *out)
 {
 	fprintf(out, "usage: mpsd-worker --driver PATH --device N "
-		     "[--solo BYTES] [--risk-fd N]\n"
+		     "[--solo] [--risk-fd N]\n"
 		     "       mpsd-worker --compile --driver PATH --device N\n"
 		     "Started by mpsd, with its socket as descriptor 3; with\n"
 		     "--compile by such a worker, with a file in its place.\n");
@@ -40,7 +40,7 @@ read_arguments(int argc, char **argv)
 		{"device", required_argument, NULL, 'n'},
 		{"risk-fd", required_argument, NULL, 'r'},
 		{"compile", no_argument, NULL, 'c'},
-		{"solo", required_argument, NULL, 's'},
+		{"solo", no_argument, NULL, 's'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
@@ -63,7 +63,6 @@ read_arguments(int argc, char **argv)
 			break;
 		case 's':
 			wkr.solo = true;
-			wkr.client_memory = strtoull(optarg, NULL, 10);
 			break;
 		case 'h':
 			usage(stdout);

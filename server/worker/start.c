@@ -20,6 +20,7 @@
 #include "server/worker/crash.h"
 #include "server/worker/memory.h"
 #include "server/worker/slow.h"
+#include "server/worker/taken.h"
 #include "server/worker/word.h"
 #include "server/worker/worker.h"
 
@@ -188,12 +189,17 @@ make_context(char *message, size_t size)
 	r = wkr.drv.cuDeviceGet(&wkr.device, wkr.ordinal);
 	if (r != CUDA_SUCCESS)
 		return failed(r, "cuDeviceGet", message, size);
+	/* Of a context that all share nobody has more than another. */
+	if (wkr.solo)
+		wkr_taken_begin();
 	r = wkr.drv.cuDevicePrimaryCtxRetain(&wkr.context, wkr.device);
 	if (r != CUDA_SUCCESS)
 		return failed(r, "the primary context", message, size);
 	r = wkr.drv.cuCtxSetCurrent(wkr.context);
 	if (r != CUDA_SUCCESS)
 		return failed(r, "cuCtxSetCurrent", message, size);
+	if (wkr.solo)
+		wkr_taken_context();
 	return CUDA_SUCCESS;
 }
 

@@ -53,7 +53,6 @@ struct wkr {
 	unsigned cores;
 	bool measuring; /* overlap.c */
 	bool solo; /* for one client alone */
-	uint64_t client_memory; /* solo: what it may have of the device */
 	bool batching;	/* batch.c */
 	struct wkr_lane *lanes[WKR_LANES_MAX];
 	unsigned nlanes;

@@ -165,6 +165,34 @@ killed() {
 	nothing_left
 }
 row "nor when one is killed" killed
+fresh
+# 8 processors with 2048 threads each; 1 KiB of it every context has.
+deep_refused() {
+	"$bin/mpsd" --device-limit=64M && "$mpsrun" python3 -c '
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+c, m, f = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+p, size = ctypes.c_uint64(), ctypes.c_size_t
+ptx = b""".version 7.0
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 p)
+{ .local .align 4 .b8 room[%d]; .reg .b64 d, e; ld.param.u64 d, [p];
+mov.u64 e, room; st.local.u64 [e], d; ld.local.u64 d, [e];
+st.global.u64 [d], d; ret; }
+"""
+r = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0),
+     cuda.cuCtxSetCurrent(c)]
+# Too much by itself; 48 MiB of it; more than is then left; what is.
+for n in 8192, 4096:
+    r += [cuda.cuModuleLoadData(ctypes.byref(m), ptx % n),
+          cuda.cuModuleGetFunction(ctypes.byref(f), m, b"k")]
+r += [cuda.cuMemAlloc_v2(ctypes.byref(p), size(20 << 20)),
+      cuda.cuMemAlloc_v2(ctypes.byref(p), size(16 << 20))]
+print(r)
+sys.exit(r != [0, 0, 0, 0, 2, 0, 0, 2, 0])'
+}
+row "local memory counts against the limit" deep_refused
 export SOFTCUDA_DEVICES=2
 fresh
 row "batches and copies between two devices" under batches

@@ -357,6 +357,59 @@ a_limit_that_cannot_be_had_is_refused(unsigned rounds)
 	unsetenv("SOFTCUDA_ACCOUNT");
 }
 
+static void
+expect_driver(const struct puppet *p, unsigned long long bytes)
+{
+	unsigned long long said = strtoull(entry(p, "driver_bytes"), NULL, 10);
+
+	if (said != bytes)
+		complain("the driver has %llu bytes for puppet %d, not %llu",
+			 said, (int)(p - puppets), bytes);
+}
+
+/* Of 8 processors with 2048 threads each, beyond what all have; a context, and
+ * 56 MiB of heap beyond its 8. */
+#define DEEP ((8192ull - 1024) * 8 * 2048)
+#define CONTEXT (64ull << 20)
+#define HEAP (56ull << 20)
+
+static void
+what_the_driver_has_for_a_client_counts(unsigned rounds)
+{
+	(void)rounds;
+	if (!is_software()) {
+		row_skipped = true;
+		return;
+	}
+	setenv("SOFTCUDA_CONTEXT", "64M", 1);
+	setenv("SOFTCUDA_ACCOUNT", unique_name(), 1);
+	make(0, 2);
+	make_solo(2, 3);
+	expect_driver(&puppets[0], 0);
+	expect_driver(&puppets[2], CONTEXT);
+	/* What it has made the driver find is there for its neighbour, too,
+	 * who does not use it yet. */
+	expect(&puppets[0], "dig", "ok");
+	expect_driver(&puppets[0], DEEP);
+	expect_driver(&puppets[1], 0);
+	expect(&puppets[1], "dig", "ok");
+	expect_driver(&puppets[1], DEEP);
+	expect(&puppets[2], "dig", "ok");
+	expect_driver(&puppets[2], CONTEXT + DEEP);
+	expect(&puppets[2], "limit 64", "ok");
+	expect_driver(&puppets[2], CONTEXT + DEEP + HEAP);
+	/* In a worker of its own it has that one's; its code comes with its
+	 * next use. */
+	expect(&puppets[0], "limit 64", "ok");
+	expect_driver(&puppets[0], CONTEXT + HEAP);
+	expect(&puppets[0], "deep", "ok");
+	expect_driver(&puppets[0], CONTEXT + DEEP + HEAP);
+	for (int i = 0; i < 3; i++)
+		expect(&puppets[i], "check", "ok");
+	unsetenv("SOFTCUDA_CONTEXT");
+	unsetenv("SOFTCUDA_ACCOUNT");
+}
+
 /* Of the broker, but for code that it keeps. */
 static long
 count_descriptors(void)
@@ -505,6 +558,8 @@ main(int argc, char **argv)
 	    a_larger_limit_is_a_reason_to_move, 1);
 	row("a limit that cannot be had is refused",
 	    a_limit_that_cannot_be_had_is_refused, 1);
+	row("what the driver has for a client counts",
+	    what_the_driver_has_for_a_client_counts, 1);
 	row("moves leave nothing", moves_leave_nothing, 2);
 	row("worker or client may be killed while it moves",
 	    killed_while_it_moves, rounds);

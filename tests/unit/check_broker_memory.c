@@ -371,6 +371,52 @@ START_TEST(memory_info_is_what_the_limit_leaves)
 }
 END_TEST
 
+START_TEST(what_the_driver_has_for_a_client_counts)
+{
+	struct rig_client client, other;
+	uint64_t piece, at, id, limit = FAKE_CHUNK_TAKES + 4 * MIB;
+
+	rig_start("--device-limit=64M");
+	ck_assert_uint_eq(limit, 64 * MIB);
+	ck_assert_uint_eq(rig_hello(&client, "a job"), 0);
+	ck_assert_uint_eq(rig_attach(&client), 0);
+	piece = rig_piece(&client, false, 256 * MIB, &at);
+	/* Said again, it is not more. */
+	for (int i = 0; i < 2; i++) {
+		ck_assert_uint_eq(rig_chunk(&client, piece, at,
+					    FAKE_CHUNK_TAKES, &id), 0);
+		ck_assert_uint_eq(rig_chunk(&client, piece, at + 128 * MIB,
+					    2 * MIB, NULL), 2);
+		ck_assert_uint_eq(rig_chunk_free(&client, id), 0);
+	}
+	expect_info(&client, limit, limit - FAKE_TAKEN);
+	rig_leave(&client);
+	/* It goes with the client, not with the job. */
+	ck_assert_uint_eq(rig_hello(&other, "a job"), 0);
+	ck_assert_uint_eq(rig_attach(&other), 0);
+	piece = rig_piece(&other, false, 256 * MIB, &at);
+	ck_assert_uint_eq(rig_chunk(&other, piece, at, limit, NULL), 0);
+	rig_leave(&other);
+}
+END_TEST
+
+START_TEST(what_the_driver_had_goes_with_the_worker)
+{
+	struct rig_client client;
+	uint64_t piece, at, id;
+
+	rig_start("--device-limit=64M");
+	rig_join(&client);
+	piece = rig_piece(&client, false, 256 * MIB, &at);
+	ck_assert_uint_eq(rig_chunk(&client, piece, at, FAKE_CHUNK_TAKES, &id),
+			  0);
+	ck_assert_uint_eq(rig_chunk_free(&client, id), 0);
+	ck_assert_uint_ne(rig_chunk(&client, piece, at, FAKE_CHUNK_CRASH,
+				    NULL), 0);
+	rig_leave(&client);
+}
+END_TEST
+
 /* ---- pinned memory ------------------------------------------------------*/
 
 static uint32_t
@@ -616,6 +662,8 @@ main(int argc, char **argv)
 		the_limit_counts_chunks_and_frees_waits_for_them,
 		memory_info_counts_what_is_freed_as_free,
 		memory_info_is_what_the_limit_leaves,
+		what_the_driver_has_for_a_client_counts,
+		what_the_driver_had_goes_with_the_worker,
 		memory_info_is_what_the_worker_has_left,
 		pinned_memory_is_the_broker_s_and_of_that_size,
 		shared_memory_has_a_limit,

@@ -214,6 +214,22 @@ memory(uint64_t id)
 }
 
 static void
+say_taken(uint64_t client)
+{
+	Mps__WorkerTaken body = MPS__WORKER_TAKEN__INIT;
+	Mps__Control control = MPS__CONTROL__INIT;
+
+	body.client = client;
+	body.bytes = FAKE_TAKEN;
+	control.body_case = MPS__CONTROL__BODY_WORKER_TAKEN;
+	control.worker_taken = &body;
+	sock_send_control(CONTROL_FD, &control, NULL, 0, 1000);
+	/* Of nobody: it is read all the same. */
+	body.client = UINT64_MAX;
+	sock_send_control(CONTROL_FD, &control, NULL, 0, 1000);
+}
+
+static void
 chunk(const Mps__Control *message, int nfds)
 {
 	const Mps__WorkerChunk *m = message->worker_chunk;
@@ -262,6 +278,9 @@ chunk(const Mps__Control *message, int nfds)
 			break;
 		done(message->id, status, "", -1);
 		return;
+	case FAKE_CHUNK_TAKES:
+		say_taken(m->client);
+		break;
 	case FAKE_CHUNK_FREES:
 		if (!answer_frees())
 			break;

@@ -42,6 +42,9 @@
 #define FAKE_CHUNK_BEGINS_FOR_NOBODY (56 * FAKE_MIB)
 #define FAKE_CHUNK_PASSES (58 * FAKE_MIB)
 #define FAKE_KEY 0x5a
+/* Says that the driver has FAKE_TAKEN for the client, and does as asked. */
+#define FAKE_CHUNK_TAKES (60 * FAKE_MIB)
+#define FAKE_TAKEN (3 * FAKE_MIB)
 
 /*
  * MPSSHIM_FAKE: "nodevice" reports status 100 at start, "dies" ends at once;

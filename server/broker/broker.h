@@ -70,6 +70,7 @@ struct brk_broker {
 	uint64_t idle_ms;               /* 0: stay */
 	uint64_t handover_ms;           /* move.h; 0: never */
 	bool warm;                      /* workers for who may come */
+	uint64_t solo_max;              /* workers of one client each */
 	struct brk_timer idle;
 	bool draining;                  /* no new clients; end with the last */
 	unsigned int quitters;          /* connections that wait for that */

@@ -153,8 +153,14 @@ admit(struct brk_client *client, const Mps__Hello *message)
 {
 	struct brk_broker *broker = client->broker;
 	struct brk_device *first = brk_device_get(broker, 0);
+	char why[BRK_SOLO_WHY];
 
 	brk_solo_judge(client, message->solo);
+	/* Not among others instead: they would bear what it is kept for. */
+	if (*client->solo && brk_device_solo_is_full(client, 0, why)) {
+		refuse(client, BRK_MPS_MAX_CLIENTS_REACHED, why);
+		return;
+	}
 	if (!first || brk_tenant_get(&broker->quotas, client->job,
 				     &client->tenant) < 0) {
 		refuse(client, BRK_OUT_OF_MEMORY, "the broker is out of memory");
@@ -241,11 +247,18 @@ attach(struct brk_client *client, const Mps__Attach *message)
 {
 	struct brk_session *session = brk_session_find(client, message->device);
 	struct brk_device *device;
+	char why[BRK_SOLO_WHY];
 
 	if (session && session->state != SESSION_DEAD)
 		return err_origin(-EPROTO);
 	client->no_ring = message->no_ring;
 	client->wait.ready = attach_ready;
+	if (*client->solo &&
+	    brk_device_solo_is_full(client, message->device, why)) {
+		attach_ready(&client->wait, NULL, BRK_MPS_MAX_CLIENTS_REACHED,
+			     why);
+		return 0;
+	}
 	device = *client->solo ?
 		brk_device_solo(client, message->device) :
 		brk_device_get(client->broker, message->device);

@@ -79,6 +79,29 @@ brk_device_solo(struct brk_client *client, int ordinal)
 	return device;
 }
 
+bool
+brk_device_solo_is_full(const struct brk_client *client, int ordinal,
+			char out_why[BRK_SOLO_WHY])
+{
+	uint64_t limit = client->broker->solo_max, n = 0;
+	const struct brk_device *device;
+
+	TAILQ_FOREACH(device, &client->broker->places, link) {
+		/* The client stays with others, or its worker is gone. */
+		if (!device->solo || (!device->worker &&
+				      !device->start.due_ns &&
+				      LIST_EMPTY(&device->waits)))
+			continue;
+		if (device->solo == client && device->ordinal == ordinal)
+			return false;
+		n++;
+	}
+	snprintf(out_why, BRK_SOLO_WHY, "%llu programs have workers of their "
+		 "own, which is all that may (MPSSHIM_SOLO_MAX)",
+		 (unsigned long long)n);
+	return n >= limit;
+}
+
 void
 brk_device_free(struct brk_device *device)
 {

@@ -24,6 +24,8 @@ struct brk_client;
 #define DEVICE_DEATHS 3
 #define DEVICE_DEATHS_NS (UINT64_C(60) * 1000000000u)
 
+#define BRK_SOLO_WHY 96
+
 struct brk_wait {
 	LIST_ENTRY(brk_wait) link;
 	bool waiting;
@@ -60,6 +62,10 @@ struct brk_device {
 struct brk_device *brk_device_get(struct brk_broker *broker, int ordinal);
 /* The client's own, likewise, made on first use. */
 struct brk_device *brk_device_solo(struct brk_client *client, int ordinal);
+/* Are there as many such workers as there may be, and none of this client's?
+ * out_why is the client's answer. */
+bool brk_device_solo_is_full(const struct brk_client *client, int ordinal,
+			     char out_why[BRK_SOLO_WHY]);
 /* The client has ended: so do the workers that are its alone. */
 void brk_device_leave(struct brk_client *client);
 /* Let go of it. A client's own is freed with the client: its sessions name it

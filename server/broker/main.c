@@ -28,6 +28,8 @@
 #define HANDOVER_S 10
 /* Our log file goes on anew at so many MiB. */
 #define LOG_MB "8"
+/* Each has a context: 526 MiB on an H200. */
+#define SOLO_MAX 16
 
 static const char usage[] =
 	"usage: mpsd [OPTION]...\n"
@@ -360,6 +362,14 @@ read_handover(void)
 	return 1000 * (set && *set ? strtoull(set, NULL, 10) : HANDOVER_S);
 }
 
+static uint64_t
+read_solo_max(void)
+{
+	const char *set = getenv("MPSSHIM_SOLO_MAX");
+
+	return set && *set ? strtoull(set, NULL, 10) : SOLO_MAX;
+}
+
 static void
 set_limits(struct brk_broker *broker, const struct options *options)
 {
@@ -376,6 +386,7 @@ set_limits(struct brk_broker *broker, const struct options *options)
 	broker->visible = options->devices;
 	broker->pid_file = options->pid_file;
 	broker->handover_ms = read_handover();
+	broker->solo_max = read_solo_max();
 }
 
 /* For scripts; whoever may look into the directory may read it. */

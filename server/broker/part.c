@@ -180,10 +180,15 @@ static void
 try(struct brk_client *client)
 {
 	struct brk_device *own;
+	char why[BRK_SOLO_WHY];
 
 	client->part_waits = has_dying(client);
 	if (client->part_waits)
 		return;
+	if (brk_device_solo_is_full(client, client->part_device, why)) {
+		answer(client, IN_VAIN, why);
+		return;
+	}
 	own = brk_device_solo(client, client->part_device);
 	if (!own) {
 		answer(client, BRK_OUT_OF_MEMORY, "the broker is out of memory");

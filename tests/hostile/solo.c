@@ -410,6 +410,36 @@ what_the_driver_has_for_a_client_counts(unsigned rounds)
 	unsetenv("SOFTCUDA_ACCOUNT");
 }
 
+/* Two may; then one of these ends. */
+static void
+not_all_can_be_solo(unsigned rounds)
+{
+	long own;
+
+	(void)rounds;
+	setenv("MPSSHIM_SOLO_MAX", "2", 1);
+	make_solo(0, 2);
+	make(2, 3);
+	own = worker_of(&puppets[1]);
+	setenv("MPSSHIM_SOLO", "1", 1);
+	start(&puppets[3]);
+	unsetenv("MPSSHIM_SOLO");
+	expect(&puppets[3], "make", "808");
+	expect_error(&puppets[3], "MPSSHIM_SOLO_MAX");
+	end(&puppets[3]);
+	expect(&puppets[2], "limit 64", "215");
+	expect_error(&puppets[2], "MPSSHIM_SOLO_MAX");
+	expect_solo(&puppets[2], "");
+	end(&puppets[1]);
+	await_gone(own);
+	await_workers(2);
+	expect(&puppets[2], "limit 64", "ok");
+	expect_solo(&puppets[2], "it wants more of a limit (2)");
+	expect(&puppets[0], "check", "ok");
+	expect(&puppets[2], "check", "ok");
+	unsetenv("MPSSHIM_SOLO_MAX");
+}
+
 /* Of the broker, but for code that it keeps. */
 static long
 count_descriptors(void)
@@ -560,6 +590,7 @@ main(int argc, char **argv)
 	    a_limit_that_cannot_be_had_is_refused, 1);
 	row("what the driver has for a client counts",
 	    what_the_driver_has_for_a_client_counts, 1);
+	row("not all can be solo", not_all_can_be_solo, 1);
 	row("moves leave nothing", moves_leave_nothing, 2);
 	row("worker or client may be killed while it moves",
 	    killed_while_it_moves, rounds);

@@ -118,6 +118,17 @@ push(struct brk_conn *conn, const uint8_t *data, size_t size, const int *fds,
 	return 1;
 }
 
+/*
+ * It could not be sent. A peer that is gone may have said why before, and that
+ * is still to be read: the hang-up behind it ends the connection.
+ */
+static void
+unsent(struct brk_conn *conn, int r)
+{
+	if (conn->finishing || (r != -EPIPE && r != -ECONNRESET))
+		brk_conn_fail(conn, r);
+}
+
 static void
 flush(struct brk_conn *conn)
 {
@@ -128,8 +139,8 @@ flush(struct brk_conn *conn)
 			     &out->sent);
 
 		if (r < 0)
-			brk_conn_fail(conn, r);
-		if (r <= 0)
+			unsent(conn, r);
+		if (!r)
 			break;
 		conn->queued -= out->size;
 		TAILQ_REMOVE(&conn->out, out, link);
@@ -193,7 +204,7 @@ brk_conn_send(struct brk_conn *conn, const Mps__Control *message,
 	}
 	out_free(out);
 	if (r < 0)
-		brk_conn_fail(conn, r);
+		unsent(conn, r);
 }
 
 static int

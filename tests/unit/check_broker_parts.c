@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parts of the broker by themselves: which driver library it finds, sizes on
- * the command line, tenants and their limits, a worker's windows, timers, who
- * has faulted.
+ * the command line, tenants and their limits, a worker's windows, timers,
+ * connections, who has faulted.
  */
 #include <check.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/broker/addr.h"
+#include "server/broker/conn.h"
 #include "server/broker/driver.h"
 #include "server/broker/loop.h"
 #include "server/broker/quota.h"
@@ -303,6 +306,57 @@ START_TEST(timers_fire_in_order_and_when_stopped_not_at_all)
 }
 END_TEST
 
+/* ---- connections --------------------------------------------------------*/
+
+static unsigned int heard;
+static int ended;
+
+static int
+hear(struct brk_conn *conn, const Mps__Control *message)
+{
+	(void)conn;
+	heard += message->body_case == MPS__CONTROL__BODY_WORKER_FAULT;
+	return 0;
+}
+
+static void
+end(struct brk_conn *conn, int reason)
+{
+	ended = reason;
+	brk_conn_fini(conn);
+	loop.done = true;
+}
+
+/* A worker says why it ends, and ends; the broker, which has not read it yet,
+ * has something to tell it. */
+START_TEST(last_words_are_heard_by_who_speaks_himself)
+{
+	Mps__Control words = MPS__CONTROL__INIT, ours = MPS__CONTROL__INIT;
+	Mps__WorkerFault fault = MPS__WORKER_FAULT__INIT;
+	Mps__WorkerStats question = MPS__WORKER_STATS__INIT;
+	struct brk_conn conn;
+	int pair[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	ck_assert_int_eq(brk_loop_init(&loop), 0);
+	ck_assert_int_eq(brk_conn_init(&conn, &loop, pair[0], 1 << 20), 0);
+	conn.on_frame = hear;
+	conn.on_end = end;
+	words.body_case = MPS__CONTROL__BODY_WORKER_FAULT;
+	words.worker_fault = &fault;
+	ck_assert_int_eq(sock_send_control(pair[1], &words, NULL, 0, 1000), 0);
+	close(pair[1]);
+	ours.body_case = MPS__CONTROL__BODY_WORKER_STATS;
+	ours.worker_stats = &question;
+	for (int i = 0; i < 3; i++)
+		brk_conn_send(&conn, &ours, NULL, 0);
+	ck_assert_int_eq(brk_loop_run(&loop), 0);
+	ck_assert_uint_eq(heard, 1);
+	ck_assert_int_eq(ended, -EPIPE);
+	brk_loop_fini(&loop);
+}
+END_TEST
+
 /* ---- faults -------------------------------------------------------------*/
 
 #define SECOND UINT64_C(1000000000)
@@ -362,4 +416,5 @@ SUITE_FIXTURE("broker_parts", setup, teardown,
 	      no_tenant_may_reserve_all_addresses,
 	      two_faults_within_ten_minutes_are_many,
 	      faults_of_many_programs_are_kept_and_the_oldest_goes,
-	      timers_fire_in_order_and_when_stopped_not_at_all)
+	      timers_fire_in_order_and_when_stopped_not_at_all,
+	      last_words_are_heard_by_who_speaks_himself)

@@ -11,6 +11,9 @@
 
 /* Between two turns: 2 us in all. */
 #define GLANCES 32u
+/* How many of them what has finished may wait for, when it is no news to who
+ * waited for it. */
+#define PATIENCE 16u
 
 static inline void
 cpu_relax(void)
@@ -44,13 +47,23 @@ has_frames(struct ring *ring)
 	return true;
 }
 
+/* Has the GPU told the only one that waits? Its next launch follows in a
+ * moment, and should not have to wait for the turn that writes down the end of
+ * the last. */
 static bool
-has_news(struct wkr_client *c)
+is_told(const struct wkr_client *c, const struct wkr_stream *s)
+{
+	return c->pending && !c->pending->next && wkr_stream_is_told(s);
+}
+
+static bool
+has_news(struct wkr_client *c, unsigned *patience)
 {
 	if (has_frames(&c->ordered) || has_frames(&c->unordered))
 		return true;
 	for (const struct wkr_stream *s = c->busy; s; s = s->next_busy)
-		if (wkr_word_has_come(s->word))
+		if (wkr_word_has_come(s->word) &&
+		    (!is_told(c, s) || !*patience || !--*patience))
 			return true;
 	return false;
 }
@@ -58,9 +71,11 @@ has_news(struct wkr_client *c)
 void
 wkr_lane_glance(struct wkr_lane *lane)
 {
+	unsigned patience = PATIENCE;
+
 	for (unsigned i = 0; i < GLANCES && !atomic_load(&wkr.paused); i++) {
 		for (struct wkr_client *c = lane->clients; c; c = c->lane_next)
-			if (!can_glance(c) || has_news(c))
+			if (!can_glance(c) || has_news(c, &patience))
 				return;
 		cpu_relax();
 	}

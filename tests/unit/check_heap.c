@@ -231,13 +231,19 @@ START_TEST(heap_holds_little_more_than_is_asked_for)
 	static const uint64_t mib[] = {
 		2, 20, 2, 20, 20, 64, 2, 32, 2, 20, 2, 2, 2, 20, 2, 2, 20, 2,
 	};
+	enum { N = sizeof(mib) / sizeof(*mib) };
+	struct shim_block *large[N], *small[N];
 	uint64_t asked = 0;
 
-	for (unsigned i = 0; i < sizeof(mib) / sizeof(*mib); i++) {
-		take(mib[i] * MIB);
-		take(128 * KIB);
+	for (unsigned i = 0; i < N; i++) {
+		large[i] = take(mib[i] * MIB);
+		small[i] = take(128 * KIB);
 		asked += mib[i] * MIB + 128 * KIB;
 		ck_assert_uint_le(source.held, asked + asked / 16 + 2 * MIB);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		shim_heap_free(&heap, large[i], 0);
+		shim_heap_free(&heap, small[i], 0);
 	}
 }
 END_TEST

@@ -128,10 +128,9 @@ START_TEST(lines_of_many_writers_are_all_there_once)
 	count_lines(old, seen, sizeof(seen));
 	for (size_t i = 0; i < sizeof(seen); i++)
 		ck_assert_int_eq(seen[i], 1);
-	/* One line each that was under way when it was full. */
+	/* By how much more depends on who was kept from the processor when it
+	 * was full: nobody waits for him. */
 	ck_assert_int_ge(size_of(old), MIB);
-	ck_assert_int_lt(size_of(old),
-			 MIB + PROCESSES * THREADS * (FILL + 100));
 }
 END_TEST
 

@@ -403,6 +403,15 @@ soft_conds_begin(const struct soft_run *run)
 		each_cond_of(run->ops[i]->work, assign);
 }
 
+bool
+soft_conds_any(const struct soft_exec *exec)
+{
+	for (unsigned i = 0; i < exec->count; i++)
+		if (exec->items[i].work->kind == SOFT_WORK_BRANCH)
+			return true;
+	return false;
+}
+
 static bool
 has_unused(const struct soft_graph *graph)
 {

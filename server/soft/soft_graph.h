@@ -110,6 +110,8 @@ struct soft_work *soft_branch_item(const struct soft_work *node,
 /* A launch begins: conditions get their defaults. From what the run has of
  * its own: the executable graph's items may be set meanwhile. */
 void soft_conds_begin(const struct soft_run *run);
+/* Has it any? Its owner asks, who does not set its items meanwhile. */
+bool soft_conds_any(const struct soft_exec *exec);
 /* An executable graph takes the conditions, if no other has them, or gives
  * them back. */
 CUresult soft_conds_take(const struct soft_graph *graph,

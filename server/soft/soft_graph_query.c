@@ -451,6 +451,13 @@ cuGraphExecDestroy(CUgraphExec handle)
 
 	if (res)
 		return res;
+	/* Conditional nodes have memory of their own on a real device. */
+	if (soft_conds_any(exec) && !soft_relaxed(SOFT_RELAX_FREE)) {
+		res = soft_gate_drain(true);
+		soft_gate_open(true);
+	}
+	if (res)
+		return res;
 	if (!soft_handle_del(exec, SOFT_HANDLE_EXEC))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&soft_graph_lock);

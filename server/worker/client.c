@@ -233,7 +233,7 @@ wkr_client_gone(struct wkr_client *client, uint64_t control_id)
 struct burial {
 	struct wkr_job job;
 	struct wkr_client *client;
-	bool half;
+	bool begun, half;
 };
 
 /* Streams, modules and functions are in lists of their own. */
@@ -261,8 +261,9 @@ free_objects(struct wkr_client *client, bool events)
 	}
 }
 
-/* Before modules and events, on which they hold references. */
-static void
+/* Before modules and events, on which they hold references. False: some have
+ * to wait for the gate. */
+static bool
 free_graphs(struct wkr_client *client)
 {
 	uint32_t cursor = 0;
@@ -272,9 +273,12 @@ free_graphs(struct wkr_client *client)
 	while ((object = handle_next(client->table, &cursor, &handle))) {
 		if (handle_kind(handle) != HANDLE_EXEC)
 			continue;
+		if (wkr_graph_drains(object) && !wkr_gate_enter())
+			return false;
 		handle_remove(client->table, HANDLE_EXEC, handle);
 		wkr_graph_free(object);
 	}
+	return true;
 }
 
 static void
@@ -310,10 +314,14 @@ bury(struct wkr_job *job)
 	uint64_t id = client->gone_id;
 
 	wkr_at_work(client, "the end");
-	if (!b->half) {
+	if (!b->begun) {
 		wkr_print_release(client);
 		wkr_streams_destroy(client);
-		free_graphs(client);
+		b->begun = true;
+	}
+	if (!b->half) {
+		if (!free_graphs(client))
+			return WKR_JOB_AGAIN;
 		wkr_kits_free(client);
 		free_objects(client, true);
 		free_ranges(client, WKR_CHUNK);

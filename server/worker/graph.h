@@ -100,6 +100,10 @@ void wkr_needs_drop(struct wkr_needs *needs);
 
 /* graph.c */
 void wkr_graph_free(struct wkr_graph *graph);
+/* Does that wait for everybody's kernels, with the context locked? */
+bool wkr_graph_drains(const struct wkr_graph *graph);
+/* Free it when the device allows; never waits. */
+void wkr_graph_drop(struct wkr_graph *graph);
 /* A graph to add to, BUSY, and its next node; NULL: none such. */
 struct wkr_graph *wkr_graph_begin_node(struct wkr_call *call, uint64_t graph,
 				       struct wkr_node **out);

@@ -223,7 +223,7 @@ again_end(struct wkr_client *client, const uint8_t *bytes, size_t size)
 	pthread_mutex_unlock(&client->lock);
 	if (!graph)
 		return -ENOENT;
-	wkr_graph_free(graph);
+	wkr_graph_drop(graph);
 	return 0;
 }
 

@@ -62,12 +62,14 @@ BIN := $(BUILD)/bin
 SHIM := $(LIB)/libmpsshim.so
 SOFT := $(LIB)/libsoftcuda.so
 LINKS := $(LIB)/mpsshim/libcuda.so.1 $(LIB)/mpsshim/libcuda.so
+# In a directory that mpsrun adds where NVIDIA's cannot work.
+NVML := $(LIB)/mpsshim/nvml/libnvidia-ml.so.1
 # NVIDIA's name, in a directory that nobody has in PATH unasked.
 CONTROL := $(BUILD)/mps/nvidia-cuda-mps-control
 PROGRAMS := $(addprefix $(BIN)/,mpsctl mpsd mpsd-worker mpsrun)
 
 .PHONY: all
-all: $(PROGRAMS) $(CONTROL) $(SHIM) $(SOFT) $(LINKS)
+all: $(PROGRAMS) $(CONTROL) $(SHIM) $(SOFT) $(LINKS) $(NVML)
 
 # ---- generated ------------------------------------------------------------
 
@@ -113,10 +115,26 @@ $(SHIM): $(SHIM_OBJ) $(PROTO_OBJ)
 		-o $@ $(SHIM_OBJ) $(PROTO_OBJ) $(PB_LIB) -lpthread -ldl
 comma := ,
 
-$(LIB)/mpsshim/%: $(SHIM)
+$(LINKS): $(SHIM)
 	$(call say,LN,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)ln -sfn ../libmpsshim.so $@
+
+$(GEN)/nvml_refused.c: shim/nvml/refused.txt Makefile
+	$(call say,GEN,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)sed -n -e '1i/* generated from $<: do not edit */\n#include "shim/nvml/nvml.h"' \
+		-e 's/^nvml.*/enum nvml_code &(void);\nenum nvml_code\n&(void)\n{\n\treturn nvml_refused();\n}/p' \
+		$< >$@
+
+NVML_OBJ := $(OBJ)/shim/nvml/nvml.o $(OBJ)/gen/nvml_refused.o
+$(NVML): $(NVML_OBJ) $(PROTO_OBJ) shim/nvml/nvml.map
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,libnvidia-ml.so.1 \
+		-Wl,--version-script=shim/nvml/nvml.map -Wl,-z,nodelete \
+		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
+		-o $@ $(NVML_OBJ) $(PROTO_OBJ) $(PB_LIB) -lpthread -ldl
 
 # The executor's arithmetic must not be contracted or assumed to round to
 # nearest.
@@ -151,12 +169,14 @@ deps:
 
 D := $(DESTDIR)$(PREFIX)
 install: all
-	$(Q)install -d $(D)/bin $(D)/lib/mpsshim/mps $(D)/share/doc/mpsshim
+	$(Q)install -d $(D)/bin $(D)/lib/mpsshim/mps $(D)/lib/mpsshim/nvml \
+		$(D)/share/doc/mpsshim
 	$(Q)install -m 644 README.md LICENSE proto/COVERAGE.md \
 		$(D)/share/doc/mpsshim
 	$(Q)install -m 755 $(PROGRAMS) $(D)/bin
 	$(Q)install -m 755 $(CONTROL) $(D)/lib/mpsshim/mps
 	$(Q)install -m 755 $(SHIM) $(SOFT) $(D)/lib
+	$(Q)install -m 755 $(NVML) $(D)/lib/mpsshim/nvml
 	$(Q)ln -sfn ../libmpsshim.so $(D)/lib/mpsshim/libcuda.so.1
 	$(Q)ln -sfn ../libmpsshim.so $(D)/lib/mpsshim/libcuda.so
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/err.h"
@@ -163,6 +164,28 @@ prepend(const char *name, const char *item, const char *separators)
 		fail("out of memory");
 }
 
+/* NVIDIA's NVML asks the driver by the first file, or under WSL the other. */
+static bool
+can_open(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
+/* Where it cannot, ours says what devices there are. */
+static void
+offer_nvml(const struct places *places)
+{
+	char dir[PATH_MAX + 8];
+
+	snprintf(dir, sizeof(dir), "%s/nvml", places->links);
+	if (access(dir, X_OK) == 0 && !can_open("/dev/nvidiactl") &&
+	    !can_open("/dev/dxg"))
+		prepend("LD_LIBRARY_PATH", dir, ":;");
+}
+
 static void
 set_environment(const struct places *places)
 {
@@ -170,6 +193,7 @@ set_environment(const struct places *places)
 	/* For whoever opens libcuda.so, which no SONAME answers to, or asks
 	 * the loader's path. */
 	prepend("LD_LIBRARY_PATH", places->links, ":;");
+	offer_nvml(places);
 	if (setenv("TRITON_LIBCUDA_PATH", places->links, 1) < 0)
 		fail("out of memory");
 }

@@ -6,7 +6,7 @@
 API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries refusals \
 	register threads)
 API_FACTS := $(addprefix $(T)/,attributes backlog batches copies globals graphs_if graphs_memory graphs_moved ipc ipc_tokens launch_set linker \
-	mapped mapped_parts memops memory_host memory_pool memory_vmm pageable queries tensor textures)
+	mapped mapped_parts memops memory_host memory_pool memory_vmm nvml pageable queries tensor textures)
 CUDADEVRT := $(firstword $(wildcard $(CUDA)/lib64/libcudadevrt.a $(CUDA)/lib/libcudadevrt.a))
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt \
@@ -27,7 +27,7 @@ $(T)/graphs $(T)/guest_cuda $(T)/refusals $(T)/threads: API_LIB := -L$(LIB)/mpss
 
 # Linked by name, as programs of others are.
 $(T)/ipc $(T)/ipc_tokens: tests/api/peer.h
-$(API_FACTS): $(T)/%: tests/api/%.c tests/api/facts.h $(LINKS)
+$(API_FACTS): $(T)/%: tests/api/%.c tests/api/facts.h $(LINKS) $(NVML)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g $(WARN) \

@@ -9,8 +9,9 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 tests/gpu/without_devices.sh true || exit 77
-# JAX looks for /dev/nvidia0 before it asks the driver, unless told.
-export JAX_PLATFORMS=cuda
+# JAX looks whether there is a file of that name, and does not open it (README,
+# Limits); then it asks NVML. It is not to take the CPU instead.
+export EMPTY_FILES=nvidia0 JAX_PLATFORMS=cuda
 if [ -n "${PROGRAMS:-}" ]; then
 	eval "set -- $PROGRAMS"
 else

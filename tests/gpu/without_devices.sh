@@ -5,6 +5,7 @@
 #
 #	tests/gpu/without_devices.sh COMMAND...
 #
+# EMPTY_FILES="NAME..." are there, with nothing in them, for who looks at names.
 # It becomes the command, in a mount namespace of its own, of a user namespace
 # where that is what the system allows; the user stays who he is, or a broker
 # outside would take him for another one. 77 where neither is allowed.
@@ -33,6 +34,9 @@ exec "${space[@]}" --propagation private bash -c '
 	for name in shm pts; do
 		mkdir "$new/$name"
 		mount --rbind "/dev/$name" "$new/$name"
+	done
+	for name in ${EMPTY_FILES:-}; do
+		: >"$new/$name"
 	done
 	ln -s /proc/self/fd "$new/fd"
 	ln -s fd/0 "$new/stdin"

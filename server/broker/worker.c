@@ -339,6 +339,17 @@ worker_ready(struct brk_worker *worker, const Mps__WorkerReady *ready)
 	return 0;
 }
 
+static const char *
+program_of(const struct brk_broker *broker, uint64_t id)
+{
+	const struct brk_client *client;
+
+	LIST_FOREACH(client, &broker->clients, link)
+		if (client->id == id)
+			return client->exe;
+	return "a client that has ended";
+}
+
 static int
 worker_fault(struct brk_worker *worker, const Mps__WorkerFault *fault)
 {
@@ -349,8 +360,13 @@ worker_fault(struct brk_worker *worker, const Mps__WorkerFault *fault)
 	/* Its last words: the process ends by that signal, unless it sees the
 	 * end of this connection first. */
 	worker->died = fault->signal;
-	if (worker->died)
+	if (worker->died) {
+		log_line(LOG_ERROR, "worker %d of device %d dies in a call of "
+			 "%s: %s", (int)worker->pid, worker->device->ordinal,
+			 program_of(worker->broker, fault->client),
+			 fault->message);
 		return -EPIPE;
+	}
 	worker->fault = fault->status ? fault->status : BRK_LAUNCH_FAILED;
 	worker->suspects = fault->suspects;
 	snprintf(worker->fault_message, sizeof(worker->fault_message), "%s",
@@ -466,11 +482,13 @@ describe(char *out, size_t size, const struct brk_worker *worker, int status)
 			 worker->device->ordinal);
 		return;
 	}
-	snprintf(out, size, "the worker of device %d ended%s: %s %d",
-		 worker->device->ordinal,
+	snprintf(out, size, "the worker of device %d ended%s: %s %d (process "
+		 "%d%s)", worker->device->ordinal,
 		 worker->was_ready ? "" : " while starting",
 		 killed ? "signal" : "exit status",
-		 killed ? WTERMSIG(status) : WEXITSTATUS(status));
+		 killed ? WTERMSIG(status) : WEXITSTATUS(status),
+		 (int)worker->pid,
+		 killed && WCOREDUMP(status) ? ", core dumped" : "");
 }
 
 /* Read what it left behind: an answer, a fault, a line of text. */

@@ -5,7 +5,9 @@
  * killed a worker must not be made again in the next one.
  *
  * Runs in a signal handler, in a process of which nothing is sure: no memory
- * is allocated, no lock is waited for long, and a second signal ends it at once.
+ * is allocated, no lock is waited for long, and a second signal of the thread
+ * ends it at once. Another thread that dies meanwhile says so, too, and lets
+ * the first one speak to the end.
  */
 #include "server/worker/crash.h"
 
@@ -31,7 +33,7 @@
 #define TURN_TRIES 100
 
 __thread struct wkr_at wkr_at;
-static _Atomic bool crashing;
+static _Atomic bool crashing, told;
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -149,15 +151,42 @@ tell_broker(int signal_number, const char *message)
 	     MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* The same instruction, or abort(), or this raise() ends it, when the handler
+ * returns: as it would have without one, also to whoever keeps cores. */
+static void
+let_go(int number)
+{
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static void
+hear_first(void)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (int i = 0; i < 2 * TURN_TRIES && !atomic_load(&told); i++)
+		nanosleep(&nap, NULL);
+}
+
 static void
 crashed(int number, siginfo_t *info, void *context)
 {
+	static __thread bool again;
 	char place[128], thread[16] = "", whose[96] = "nobody's call";
-	char text[400];
+	char text[400], code[WKR_RISK_CODE];
 	const char *what = atomic_load(&wkr_at.what);
+	bool first;
 	int n;
 
-	atomic_store(&crashing, true);
+	if (again) {
+		let_go(number);
+		return;
+	}
+	again = true;
+	first = !atomic_exchange(&crashing, true);
+	wkr_risk_crash();
+	wkr_risk_code(code);
 	prctl(PR_GET_NAME, thread);
 	name_place(where(context), place, sizeof(place));
 	if (wkr_at.client)
@@ -165,16 +194,19 @@ crashed(int number, siginfo_t *info, void *context)
 			 (unsigned long long)wkr_at.client->id,
 			 wkr_at.client->pid);
 	n = snprintf(text, sizeof(text),
-		     "device %d: signal %d in %s of %s, thread %s, at %s, "
+		     "device %d: signal %d in %s of %s%s, thread %s, at %s, "
 		     "address %p\n", wkr.ordinal, number,
-		     what ? what : "no call", whose, thread,
+		     what ? what : "no call", whose, code, thread,
 		     place, info->si_addr);
 	if (n > 0 && write(STDERR_FILENO, text, (size_t)n) == n)
 		text[n - 1] = '\0';
-	wkr_risk_crash();
-	tell_broker(number, text);
-	/* SA_RESETHAND: the same instruction, or abort(), ends it now. */
-	raise(number);
+	if (first) {
+		tell_broker(number, text);
+		atomic_store(&told, true);
+	} else {
+		hear_first();
+	}
+	let_go(number);
 }
 
 void
@@ -193,7 +225,7 @@ wkr_crash_init(void)
 {
 	struct sigaction action = {
 		.sa_sigaction = crashed,
-		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND,
+		.sa_flags = SA_SIGINFO | SA_ONSTACK,
 	};
 
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)

@@ -15,8 +15,9 @@
 /* Without a broker's page nobody reads it, and nothing is refused. */
 static struct risk_page own, *page = &own;
 
-/* This thread's place; NULL: none yet, or none is left. */
+/* This thread's place; NULL: none yet, or none is left. What it has begun. */
 static __thread struct risk_now *now;
+static __thread enum risk_call begun;
 static _Atomic uint32_t nthreads;
 
 int
@@ -99,6 +100,7 @@ wkr_risk_begin(const struct wkr_client *client, enum risk_call call,
 	now->client = client->id;
 	now->detail = detail;
 	memcpy(now->key, key, RISK_KEY);
+	begun = call;
 	/* Release: with the rest, for whoever reads it when this process has
 	 * ended. */
 	atomic_store_explicit(&now->call, call, memory_order_release);
@@ -114,6 +116,7 @@ end(enum risk_outcome outcome)
 		       (record->call == atomic_load(&now->call) &&
 			record->detail == now->detail)))
 		atomic_store(&record->outcome, outcome);
+	begun = RISK_NONE;
 	if (now)
 		atomic_store_explicit(&now->call, RISK_NONE,
 				      memory_order_release);
@@ -131,11 +134,39 @@ wkr_risk_fail(void)
 	end(RISK_FAILED);
 }
 
+/*
+ * Of two threads that die together, each may find the other's record before
+ * that one is marked, but not both: so one of them is left in any case. One
+ * that was cleared so is written again.
+ */
 void
 wkr_risk_crash(void)
 {
+	static _Atomic bool fallen[RISK_THREADS];
+
+	if (now)
+		atomic_store(&fallen[now - page->now], true);
 	for (unsigned i = 0; i < RISK_THREADS; i++)
-		if (&page->now[i] != now)
+		if (!atomic_load(&fallen[i]))
 			atomic_store_explicit(&page->now[i].call, RISK_NONE,
 					      memory_order_release);
+	if (now)
+		atomic_store_explicit(&now->call, begun,
+				      memory_order_release);
+}
+
+void
+wkr_risk_code(char out[WKR_RISK_CODE])
+{
+	static const char digits[] = "0123456789abcdef";
+	char *at = out;
+
+	if (now && begun != RISK_NONE) {
+		at = stpcpy(at, ", code ");
+		for (unsigned i = 0; i < 4; i++) {
+			*at++ = digits[now->key[i] >> 4];
+			*at++ = digits[now->key[i] & 15];
+		}
+	}
+	*at = '\0';
 }

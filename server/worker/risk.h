@@ -24,9 +24,13 @@ bool wkr_risk_begin(const struct wkr_client *client, enum risk_call call,
 void wkr_risk_end(void);
 /* The same, when a process that was to try it has ended over it. */
 void wkr_risk_fail(void);
-/* The process dies in this thread, and what the others do has no part in it.
- * For a signal handler. */
+/* The process dies in this thread, and what the others do has no part in it,
+ * unless they die, too. For a signal handler. */
 void wkr_risk_crash(void);
+/* What this thread has begun is about, as the broker's log has it: ", code
+ * 1a2b3c4d", or "". For a signal handler. */
+#define WKR_RISK_CODE 16
+void wkr_risk_code(char out[WKR_RISK_CODE]);
 /* Has a worker ended over it? */
 bool wkr_risk_is_suspect(const uint8_t key[RISK_KEY]);
 /* What tells a name of an image from the others. */

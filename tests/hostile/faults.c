@@ -141,7 +141,10 @@ deadly_call_costs_its_caller(unsigned rounds)
 	expect_quiet(&puppets[0]);
 	expect_quiet(&puppets[1]);
 	expect_log("signal 11 in mpsModuleLoad of client");
-	expect_log("ended: signal 11");
+	/* What a core is found by, and what it is about. */
+	expect_log("/puppet: device 0: signal 11 in mpsModuleLoad of client");
+	expect_log("), code ");
+	expect_log("ended: signal 11 (process ");
 	unsetenv("SOFTCUDA_FAULT");
 }
 

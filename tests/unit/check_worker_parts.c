@@ -2,13 +2,16 @@
 #include <check.h>
 #include <elf.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/shmem.h"
 #include "server/worker/module.h"
 #include "server/worker/overlap.h"
 #include "server/worker/range.h"
+#include "server/worker/risk.h"
 #include "tests/unit/suite.h"
 
 /* ---- replay of a call by its signature */
@@ -395,6 +398,62 @@ START_TEST(overlap_of_a_client_with_itself_is_none)
 }
 END_TEST
 
+/* ---- threads that die in a call */
+
+static struct risk_page *risks;
+static pthread_barrier_t turn;
+
+/* Begins a call as client `id`, and dies in it when it is its turn. */
+static void *
+die(void *id)
+{
+	struct wkr_client client = {.id = (uintptr_t)id};
+	const uint8_t key[RISK_KEY] = {(uint8_t)client.id};
+
+	ck_assert(wkr_risk_begin(&client, RISK_LOAD, key, 0));
+	pthread_barrier_wait(&turn);
+	if (client.id == 1)
+		wkr_risk_crash();
+	pthread_barrier_wait(&turn);
+	if (client.id == 2)
+		wkr_risk_crash();
+	pthread_barrier_wait(&turn);
+	return NULL;
+}
+
+static unsigned
+named(uint64_t client)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < RISK_THREADS; i++)
+		n += atomic_load(&risks->now[i].call) == RISK_LOAD &&
+		     risks->now[i].client == client &&
+		     risks->now[i].key[0] == client;
+	return n;
+}
+
+START_TEST(threads_that_die_together_are_both_named_and_nobody_else)
+{
+	int fd = shmem_create("risks", sizeof(*risks));
+	pthread_t threads[3];
+
+	risks = shmem_map(fd, sizeof(*risks));
+	ck_assert_ptr_nonnull(risks);
+	ck_assert_int_eq(wkr_risk_open(fd), 0);
+	pthread_barrier_init(&turn, NULL, 3);
+	for (uintptr_t i = 0; i < 3; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, die,
+						(void *)(i + 1)), 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_eq(named(1), 1);
+	ck_assert_uint_eq(named(2), 1);
+	ck_assert_uint_eq(named(3), 0);
+	close(fd);
+}
+END_TEST
+
 SUITE("worker_parts", replay_translates_and_mints_handles,
       ranges_cover_only_what_was_added, ranges_next_to_each_other_are_one,
       ranges_do_not_wrap_around, ranges_refuse_overlaps, ranges_are_taken_once,
@@ -402,4 +461,5 @@ SUITE("worker_parts", replay_translates_and_mints_handles,
       text_is_sound, elf_that_points_outside_is_not_sound,
       fatbin_is_checked_entry_by_entry, archive_is_checked_member_by_member,
       overlap_is_time_of_two_clients_or_more,
-      overlap_of_a_client_with_itself_is_none)
+      overlap_of_a_client_with_itself_is_none,
+	threads_that_die_together_are_both_named_and_nobody_else)

@@ -165,26 +165,103 @@ check_kind(const struct shim_pages *pages)
 	return at < end ? PAGES_E_KIND : 0;
 }
 
-/* Is a part of them locked? Asked only of programs that lock something, as
- * the answer costs a walk through all of their memory. */
-static bool
-are_locked(const struct shim_pages *pages)
+/* What madvise() has been told, as smaps has it. */
+static const struct advice {
+	char flag[4];
+	int advice;
+	bool private;       /* says nothing of shared memory */
+} advices[] = {
+	{ " dc", MADV_DONTFORK, false }, { " dd", MADV_DONTDUMP, false },
+	{ " hg", MADV_HUGEPAGE, false }, { " nh", MADV_NOHUGEPAGE, false },
+	{ " rr", MADV_RANDOM, false }, { " sr", MADV_SEQUENTIAL, false },
+	{ " mg", MADV_MERGEABLE, true }, { " wf", MADV_WIPEONFORK, true },
+};
+#define ADVICES (sizeof(advices) / sizeof(*advices))
+#define WIPE (1u << (ADVICES - 1))
+
+static unsigned int
+bits_of(const char *flags)
+{
+	unsigned int bits = 0;
+
+	for (unsigned int i = 0; i < ADVICES; i++)
+		if (strstr(flags, advices[i].flag))
+			bits |= 1u << i;
+	return bits;
+}
+
+static int
+note_span(struct shim_advised *advised, uint64_t start, uint64_t end,
+	  unsigned int bits)
+{
+	unsigned int n = advised->count;
+
+	if (!bits)
+		return 0;
+	if (n && advised->spans[n - 1].bits == bits &&
+	    advised->spans[n - 1].end == start) {
+		advised->spans[n - 1].end = end;
+		return 0;
+	}
+	if (n == PAGES_ADVISED)
+		return PAGES_E_KIND;
+	advised->spans[n].start = start;
+	advised->spans[n].end = end;
+	advised->spans[n].bits = bits;
+	advised->count++;
+	return 0;
+}
+
+/* What is said of them, and whether a part of them is locked. Costs a walk
+ * through the memory of the process that lies below them, 7 ms a GiB. */
+static int
+read_flags(const struct shim_pages *pages, struct shim_advised *out_advised,
+	   bool *out_locked)
 {
 	uint64_t end = pages->start + pages->size;
-	bool inside = false, locked = false;
-	struct mapped m;
+	struct mapped m = { .start = end };
 	struct reader r;
+	int result = open_proc(&r, "/proc/self/smaps");
 
-	if (!status_of("VmLck") || open_proc(&r, "/proc/self/smaps") < 0)
-		return false;
-	while (next_line(&r)) {
-		if (parse(r.line, &m))
-			inside = m.start < end && m.end > pages->start;
-		else if (inside && !strncmp(r.line, "VmFlags:", 8))
-			locked |= strstr(r.line, " lo") != NULL;
+	out_advised->count = 0;
+	*out_locked = false;
+	if (result < 0)
+		return err_trace(result);
+	while (!result && next_line(&r)) {
+		if (parse(r.line, &m)) {
+			if (m.start >= end)
+				break;
+		} else if (m.start < end && m.end > pages->start &&
+			   !strncmp(r.line, "VmFlags:", 8)) {
+			*out_locked |= strstr(r.line, " lo") != NULL;
+			result = note_span(out_advised, m.start > pages->start ?
+					   m.start : pages->start,
+					   m.end < end ? m.end : end,
+					   bits_of(r.line));
+		}
 	}
 	close(r.fd);
-	return locked;
+	return result;
+}
+
+/* Say it again of what is there now. It is advice: what the system does not
+ * take of it is as if it were not followed. */
+static void
+advise(const struct shim_advised *advised, uint64_t from, uint64_t to,
+       bool private)
+{
+	for (unsigned int n = 0; n < advised->count; n++) {
+		uint64_t start = advised->spans[n].start;
+		uint64_t end = advised->spans[n].end;
+
+		start = start > from ? start : from;
+		end = end < to ? end : to;
+		for (unsigned int i = 0; i < ADVICES && start < end; i++)
+			if (advised->spans[n].bits & 1u << i &&
+			    (!advices[i].private || private))
+				madvise((void *)(uintptr_t)start, end - start,
+					advices[i].advice);
+	}
 }
 
 static bool
@@ -212,8 +289,7 @@ shim_pages_check(uint64_t start, uint64_t size, struct shim_pages *out_pages)
 	if (status_of("VmPin"))
 		return PAGES_E_KIND;
 	out_pages->mixed = first != start || end != start + size;
-	out_pages->locked = are_locked(out_pages);
-	return 0;
+	return read_flags(out_pages, &out_pages->advised, &out_pages->locked);
 }
 
 /* ---- exchanging --------------------------------------------------------- */
@@ -249,6 +325,9 @@ share_piece(const struct shim_pages *pages, const struct shim_hold *hold,
 	memcpy(pages->mirror + at,
 	       (const void *)(uintptr_t)(pages->start + at), size);
 	r = put(file, pages->start + at, size);
+	if (!r)
+		advise(&pages->advised, pages->start + at,
+		       pages->start + at + size, false);
 	shim_hold_release(hold, pages->start + at, size);
 	return r;
 }
@@ -272,6 +351,9 @@ own_piece(const struct shim_pages *pages, const struct shim_hold *hold,
 	if (access != (PROT_READ | PROT_WRITE))
 		mprotect(own, size, access);
 	r = put(own, pages->start + at, size);
+	if (!r)
+		advise(&pages->advised, pages->start + at,
+		       pages->start + at + size, true);
 	shim_hold_release(hold, pages->start + at, size);
 	return r;
 }
@@ -361,12 +443,35 @@ shim_pages_share(const struct shim_pages *pages)
 	return r;
 }
 
+/* What was said since they are the file's counts, where that can be said of
+ * shared memory; of the rest, what was said before. */
+static void
+merge_advice(const struct shim_pages *pages, struct shim_pages *out)
+{
+	unsigned int private = 0;
+	bool locked;
+
+	*out = *pages;
+	if (read_flags(pages, &out->advised, &locked)) {
+		out->advised = pages->advised;
+		return;
+	}
+	for (unsigned int i = 0; i < ADVICES; i++)
+		private |= advices[i].private ? 1u << i : 0;
+	for (unsigned int n = 0; n < pages->advised.count; n++)
+		note_span(&out->advised, pages->advised.spans[n].start,
+			  pages->advised.spans[n].end,
+			  pages->advised.spans[n].bits & private);
+}
+
 int
-shim_pages_own(const struct shim_pages *pages)
+shim_pages_own(const struct shim_pages *given)
 {
 	struct shim_hold hold;
+	struct shim_pages merged, *pages = &merged;
 	int r = PAGES_E_SHARED;
 
+	merge_advice(given, &merged);
 	/* Without memory for a piece it stays the file's, which nobody else
 	 * has any more: only a forked child would notice. */
 	if (begin(pages, &hold))
@@ -409,6 +514,20 @@ fork_piece(const struct shim_pages *pages, const struct shim_hold *hold,
 	return own_piece(pages, hold, at, size, access);
 }
 
+static int
+wipe_piece(const struct shim_pages *pages, const struct shim_hold *hold,
+	   uint64_t at, uint64_t size, int access)
+{
+	void *to = (void *)(uintptr_t)(pages->start + at);
+
+	(void)hold;
+	if (mmap(to, size, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) == MAP_FAILED)
+		return err_origin(-errno);
+	madvise(to, size, MADV_WIPEONFORK);
+	return 0;
+}
+
 void
 shim_pages_forked(const struct shim_pages *pages)
 {
@@ -416,7 +535,14 @@ shim_pages_forked(const struct shim_pages *pages)
 	const struct shim_hold nobody = { .fd = -1 };
 	uint64_t edge = pages->mixed ? PAGES_SIZE : 0;
 	uint64_t last = pages->size - edge;
+	const struct shim_advised *advised = &pages->advised;
 
+	for (unsigned int n = 0; n < advised->count; n++)
+		if (advised->spans[n].bits & WIPE)
+			each_of_file(pages, &nobody,
+				     advised->spans[n].start - pages->start,
+				     advised->spans[n].end - pages->start,
+				     wipe_piece);
 	each_of_file(pages, &nobody, 0, edge, own_piece);
 	/* A single page is both. */
 	each_of_file(pages, &nobody, last, pages->size, own_piece);

@@ -13,6 +13,16 @@
 
 #define PAGES_SIZE UINT64_C(4096)
 
+/* What madvise() was told of parts of the pages, bits of pages.c's list. */
+#define PAGES_ADVISED 16
+struct shim_advised {
+	unsigned int count;
+	struct {
+		uint64_t start, end;
+		unsigned int bits;
+	} spans[PAGES_ADVISED];
+};
+
 /* Whole pages, and what is to lie in their place. */
 struct shim_pages {
 	uint64_t start, size;
@@ -20,11 +30,13 @@ struct shim_pages {
 	uint8_t *mirror;    /* all of the file, mapped elsewhere */
 	bool locked;        /* the program had locked them */
 	bool mixed;         /* the first and the last hold other data, too */
+	struct shim_advised advised;
 };
 
 enum {
 	PAGES_E_KIND = 1,   /* not private, anonymous, readable, writable
-			     * memory, or a stack */
+			     * memory, or a stack; or advised upon in too
+			     * many parts */
 	PAGES_E_SHARED,     /* they are mixed, and other threads that may write
 			     * there cannot all be held up */
 };

@@ -158,7 +158,8 @@ exchange_new(const struct shim_range *range, struct exchange **out)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = shim_pages_check(range->start, range->size, &x->pages);
 	if (r == PAGES_E_KIND)
-		return refuse("it is not private anonymous memory");
+		return refuse("it is not private anonymous memory, or madvise "
+			      "was told of too many parts of it");
 	pthread_once(&fork_once, watch_fork);
 	if (r < 0 || fork_watched)
 		return CUDA_ERROR_OPERATING_SYSTEM;

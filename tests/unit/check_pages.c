@@ -457,6 +457,106 @@ can_hold(void)
 	return can;
 }
 
+/* What smaps has of the page there. */
+static const char *
+flags_at(const void *p)
+{
+	static char line[512];
+	FILE *f = fopen("/proc/self/smaps", "re");
+	unsigned long start, end, at = (uintptr_t)p;
+	bool inside = false;
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			inside = at >= start && at < end;
+		else if (inside && !strncmp(line, "VmFlags:", 8))
+			break;
+	}
+	fclose(f);
+	ck_assert(inside);
+	return line;
+}
+
+static bool
+has(const void *p, const char *flag)
+{
+	return strstr(flags_at(p), flag) != NULL;
+}
+
+START_TEST(pages_keep_what_was_advised)
+{
+	uint8_t *p = plain(SIZE), *wiped = p + 64 * PAGES_SIZE;
+	uint8_t *end = p + SIZE - PAGES_SIZE;
+
+	fill(p, SIZE);
+	ck_assert_int_eq(madvise(p, 2 * PAGES_SIZE, MADV_DONTFORK), 0);
+	ck_assert_int_eq(madvise(p + PAGES_SIZE, SIZE / 2 / PAGES_SIZE *
+				 PAGES_SIZE, MADV_DONTDUMP), 0);
+	ck_assert_int_eq(madvise(end, PAGES_SIZE, MADV_RANDOM), 0);
+	ck_assert_int_eq(madvise(wiped, 2 * PAGES_SIZE, MADV_WIPEONFORK), 0);
+	share(p, SIZE);
+	ck_assert(has(p, " dc") && !has(p, " dd"));
+	ck_assert(has(p + PAGES_SIZE, " dc") && has(p + PAGES_SIZE, " dd"));
+	ck_assert(!has(p + 2 * PAGES_SIZE, " dc"));
+	ck_assert(has(end, " rr") && !has(end, " dd"));
+	/* Said meanwhile, and taken back. */
+	ck_assert_int_eq(madvise(end, PAGES_SIZE, MADV_DONTFORK), 0);
+	ck_assert_int_eq(madvise(p, PAGES_SIZE, MADV_DOFORK), 0);
+	ck_assert_int_eq(shim_pages_own(&pages), 0);
+	ck_assert(!has(p, " dc") && has(p + PAGES_SIZE, " dc"));
+	ck_assert(has(p + PAGES_SIZE, " dd"));
+	ck_assert(has(end, " rr") && has(end, " dc"));
+	ck_assert(has(wiped, " wf") && has(wiped, " dd"));
+	ck_assert(!has(wiped + 2 * PAGES_SIZE, " wf"));
+	ck_assert(is_filled(p, 0, SIZE));
+	release();
+}
+END_TEST
+
+START_TEST(pages_that_a_child_is_to_find_empty_are_empty_there)
+{
+	uint8_t *p = plain(SIZE), *wiped = p + 64 * PAGES_SIZE;
+	int status = 1;
+	pid_t child;
+
+	fill(p, SIZE);
+	ck_assert_int_eq(madvise(wiped, 2 * PAGES_SIZE, MADV_WIPEONFORK), 0);
+	ck_assert_int_eq(madvise(p, PAGES_SIZE, MADV_DONTFORK), 0);
+	share(p, SIZE);
+	child = fork();
+	if (!child) {
+		bool empty = true;
+
+		shim_pages_forked(&pages);
+		for (uint64_t i = 0; i < 2 * PAGES_SIZE; i++)
+			empty &= !wiped[i];
+		_exit(empty && mincore(p, PAGES_SIZE, &(uint8_t){0}) < 0 &&
+		      is_filled(p, PAGES_SIZE, 64 * PAGES_SIZE) &&
+		      is_filled(p, 66 * PAGES_SIZE, SIZE) ? 0 : 2);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert(is_filled(p, 0, SIZE));
+	release();
+}
+END_TEST
+
+/* More than anybody would remember for one of them. */
+START_TEST(pages_that_are_advised_upon_in_many_parts_are_refused)
+{
+	uint8_t *p = plain(SIZE);
+
+	for (int i = 0; i < 16; i++)
+		ck_assert_int_eq(madvise(p + 2 * i * PAGES_SIZE, PAGES_SIZE,
+					 MADV_DONTFORK), 0);
+	ck_assert_int_eq(check(p, SIZE), 0);
+	ck_assert_int_eq(madvise(p + 32 * PAGES_SIZE, PAGES_SIZE,
+				 MADV_DONTDUMP), 0);
+	ck_assert_int_eq(check(p, SIZE), PAGES_E_KIND);
+}
+END_TEST
+
 START_TEST(pages_lose_nothing_that_another_thread_writes)
 {
 	pthread_t thread;
@@ -551,4 +651,7 @@ SUITE("pages",
 	pages_with_other_data_are_widened,
 	pages_that_mean_something_else_by_now_are_left_alone,
 	pages_of_a_child_are_its_own,
-	pages_that_were_locked_stay_locked)
+	pages_that_were_locked_stay_locked,
+	pages_keep_what_was_advised,
+	pages_that_a_child_is_to_find_empty_are_empty_there,
+	pages_that_are_advised_upon_in_many_parts_are_refused)

@@ -90,11 +90,21 @@ tell_why(enum api_id id, CUresult code)
 			 reason->text);
 }
 
+static __thread bool said_why;
+
+void
+shim_has_said_why(void)
+{
+	said_why = true;
+}
+
 CUresult
 shim_answer_slow(enum api_id id, CUresult r)
 {
-	if (r == CUDA_ERROR_NOT_SUPPORTED && shim_reasons[id].text)
+	if (r == CUDA_ERROR_NOT_SUPPORTED && shim_reasons[id].text &&
+	    !said_why)
 		tell_why(id, r);
+	said_why = false;
 	/* What a program asks again and again is no failure. */
 	if (r != CUDA_ERROR_NOT_READY && log_enabled(LOG_DEBUG))
 		log_line(LOG_DEBUG, "%s gives %d", api_names[id], (int)r);

@@ -60,6 +60,9 @@ shim_enter_context(enum api_id id)
 	return shim_enter_slow(id, true);
 }
 
+/* Why this call is refused has been said, and better: its CUDA_ERROR_NOT_
+ * SUPPORTED needs no other line. */
+void shim_has_said_why(void);
 /* Answer with a documented error; why is said once. */
 CUresult shim_refuse(enum api_id id, CUresult code);
 

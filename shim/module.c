@@ -13,6 +13,7 @@
 #include "shim/chan.h"
 #include "shim/claim.h"
 #include "shim/ctx.h"
+#include "shim/enter.h"
 #include "shim/function.h"
 #include "shim/library.h"
 #include "shim/pool.h"
@@ -48,6 +49,8 @@ static void
 log_failure(CUresult r, const char *error)
 {
 	/* Natively it would have loaded: whoever sees it wants to know why. */
+	if (r == CUDA_ERROR_NOT_SUPPORTED && error[0] != '\0')
+		shim_has_said_why();
 	if (error[0] != '\0')
 		log_line(r == CUDA_ERROR_NOT_SUPPORTED ? LOG_ERROR : LOG_INFO,
 			 "loading code failed with %d: %s", (int)r,
@@ -85,7 +88,10 @@ load_solo(struct shim_module *module, uint32_t kind, char *info,
 	    CUDA_SUCCESS)
 		return ask_load(module, kind, info, info_cap, error);
 	r = ask_load(module, kind | MODULE_STAYS, info, info_cap, error);
-	log_line(r == CUDA_SUCCESS ? LOG_WARN : LOG_ERROR, "loading code: %s, "
+	if (r == CUDA_ERROR_NOT_SUPPORTED)
+		shim_has_said_why();
+	/* An allocation of a kernel can fail natively, too. */
+	log_line(r == CUDA_SUCCESS ? LOG_INFO : LOG_ERROR, "loading code: %s, "
 		 "and this program cannot get a worker of its own any more: "
 		 "%s; start it with mpsrun --solo or MPSSHIM_SOLO=1", why,
 		 reason);

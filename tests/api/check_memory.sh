@@ -107,7 +107,7 @@ unset MPSSHIM_PERF
 row "nothing is left" nothing_left
 # They would lie where the program cannot reach them.
 managed_refused() {
-	"$mpsrun" python3 -c '
+	env -u MPSSHIM_LOG "$mpsrun" python3 -c '
 import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")
 c, m = ctypes.c_void_p(), ctypes.c_void_p()
@@ -124,7 +124,8 @@ r = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0),
 print(r)
 sys.exit(r != [0, 0, 0, 0, 801])' 2>"$work/managed" || return
 	cat "$work/managed"
-	grep -q 'the managed variable m,' "$work/managed"
+	grep -q 'the managed variable m,' "$work/managed" &&
+		[ "$(wc -l <"$work/managed")" -eq 1 ]
 }
 # The first block puts the next address off the border.
 huge_pages() {

@@ -116,6 +116,15 @@ shim_segment_drop(struct shim_chan *chan, struct shim_segment *segment)
 	free(segment);
 }
 
+/* The nodes and edges that follow are of this body. Counted with the nodes, as
+ * whoever instantiates has to wait for it, too. */
+static CUresult
+send_into(struct shim_chan *chan, struct shim_segment *segment, uint32_t body)
+{
+	segment->nodes++;
+	return call_mpsGraphInto(chan, segment->object.handle, body);
+}
+
 static CUresult
 send_items(struct shim_chan *chan, struct shim_segment *segment,
 	   const struct shim_flat *flat, uint32_t depth, uint32_t *body)
@@ -128,7 +137,7 @@ send_items(struct shim_chan *chan, struct shim_segment *segment,
 			continue;
 		if (flat->items[i].body != *body) {
 			*body = flat->items[i].body;
-			r = call_mpsGraphInto(chan, handle, *body);
+			r = send_into(chan, segment, *body);
 		}
 		if (r == CUDA_SUCCESS)
 			r = send_node(chan, handle, &flat->items[i]);
@@ -146,7 +155,7 @@ send_parts(struct shim_chan *chan, struct shim_segment *segment,
 
 	for (uint32_t i = 0; i <= flat->nowners && r == CUDA_SUCCESS; i++) {
 		if (i != body)
-			r = call_mpsGraphInto(chan, segment->object.handle, i);
+			r = send_into(chan, segment, i);
 		body = i;
 		if (r == CUDA_SUCCESS)
 			r = send_edges(chan, segment, flat, depth, i);

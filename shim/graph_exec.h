@@ -64,7 +64,7 @@ struct shim_flat {
 struct shim_segment {
 	struct shim_object object;
 	bool is_segment;             /* true */
-	uint32_t nodes;
+	uint32_t nodes;         /* and changes of body */
 	uint64_t edges;
 };
 

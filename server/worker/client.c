@@ -28,8 +28,8 @@ wkr_get(struct wkr_client *client, enum handle_kind kind, uint64_t handle)
 }
 
 int
-wkr_put(struct wkr_client *client, enum handle_kind kind, uint64_t handle,
-	void *object)
+wkr_put_if_free(struct wkr_client *client, enum handle_kind kind,
+		uint64_t handle, void *object)
 {
 	int r;
 
@@ -38,6 +38,24 @@ wkr_put(struct wkr_client *client, enum handle_kind kind, uint64_t handle,
 	pthread_mutex_lock(&client->lock);
 	r = handle_put(client->table, kind, handle, object);
 	pthread_mutex_unlock(&client->lock);
+	return r;
+}
+
+int
+wkr_put(struct wkr_client *client, enum handle_kind kind, uint64_t handle,
+	void *object)
+{
+	int r = wkr_put_if_free(client, kind, handle, object);
+	const struct handle_slot *slot;
+
+	if (r != -EEXIST)
+		return r;
+	/* The client minted it where it has an object: one of us is wrong. */
+	slot = handle_slot(client->table, handle_index(handle));
+	log_line(LOG_WARN, "client %llu (pid %d): handle %#llx is taken by "
+		 "%#llx", (unsigned long long)client->id, client->pid,
+		 (unsigned long long)handle,
+		 (unsigned long long)atomic_load(&slot->handle));
 	return r;
 }
 

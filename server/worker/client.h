@@ -182,8 +182,11 @@ void wkr_object_end(enum handle_kind kind, struct wkr_object *object);
 /* A handle's object, whose handle may be any number. */
 void *wkr_get(struct wkr_client *client, enum handle_kind kind,
 	      uint64_t handle);
-/* 0, -EEXIST, -EINVAL, -ENOMEM. Takes the lock. */
+/* 0, -EEXIST, -EINVAL, -ENOMEM. Takes the lock. For who does not try again:
+ * the log says what is there. */
 int wkr_put(struct wkr_client *client, enum handle_kind kind, uint64_t handle,
 	    void *object);
+int wkr_put_if_free(struct wkr_client *client, enum handle_kind kind,
+		    uint64_t handle, void *object);
 
 #endif

@@ -54,7 +54,7 @@ struct wkr_graph {
 	struct wkr_home *home; /* a reference: the graph is its, or NULL */
 	struct wkr_client *client;
 	_Atomic uint32_t state;
-	_Atomic uint64_t parts; /* nodes and edges that have come */
+	_Atomic uint64_t parts; /* nodes, bodies, edges that have come */
 	/* With the state: whoever made it BUSY, or the lane of a READY one. */
 	struct wkr_node *nodes;
 	uint32_t count, room;

@@ -221,5 +221,6 @@ wkr_mpsGraphInto(struct wkr_call *call, uint64_t graph, uint32_t body)
 		g->into = body;
 	}
 	wkr_graph_give(g, WKR_GRAPH_BUILDING);
+	atomic_fetch_add(&g->parts, 1);
 	return CUDA_SUCCESS;
 }

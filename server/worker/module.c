@@ -334,7 +334,7 @@ CUresult
 wkr_put_new(struct wkr_call *call, enum handle_kind kind, uint64_t handle,
 	    void *object)
 {
-	int r = wkr_put(call->client, kind, handle, object);
+	int r = wkr_put_if_free(call->client, kind, handle, object);
 
 	if (r == 0)
 		return CUDA_SUCCESS;

@@ -185,6 +185,35 @@ if_else(unsigned size)
 	OK(cuGraphDestroy(graph));
 }
 
+/* Each as soon as it is made: whoever makes it must have all of it. */
+static void
+many(void)
+{
+	CUgraphConditionalHandle h;
+	CUgraph graph, body[2];
+	CUgraphNode node, first;
+	CUgraphExec exec;
+
+	printf("     many\n");
+	put(VALUE, 1);
+	put(COUNT, 0);
+	for (int i = 0; i < 500; i++) {
+		OK(cuGraphCreate(&graph, 0));
+		h = condition(graph, 0, 0);
+		first = add_step(graph, NULL, VALUE, 0, h);
+		OK(branch(graph, &first, h, CU_GRAPH_COND_TYPE_IF, 2, &node,
+			  body));
+		add_mad(body[0], NULL, COUNT, 1, 1);
+		add_mad(body[1], NULL, COUNT, 1, 1000);
+		OK(cuGraphInstantiate(&exec, graph, 0));
+		OK(cuGraphLaunch(exec, stream));
+		OK(cuStreamSynchronize(stream));
+		OK(cuGraphExecDestroy(exec));
+		OK(cuGraphDestroy(graph));
+	}
+	fact_is(500, peek(COUNT), "each has run once");
+}
+
 static void
 loops(void)
 {
@@ -529,6 +558,7 @@ main(void)
 	OK(cuMemAlloc(&memory, 4 * WORDS));
 	if_else(1);
 	if_else(2);
+	many();
 	loops();
 	switches();
 	nested(false);

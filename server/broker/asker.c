@@ -41,12 +41,25 @@ find_pid(struct brk_broker *broker, pid_t pid)
 	return NULL;
 }
 
+/* Why, before its connection ends: afterwards it looks no more. Its workers
+ * have all that was its own until they are asked to forget it. */
+static void
+end(struct brk_client *client)
+{
+	struct brk_session *session;
+
+	LIST_FOREACH(session, &client->sessions, link)
+		if (session->state != SESSION_DEAD)
+			brk_session_tell(session, BRK_MPS_CLIENT_TERMINATED,
+					 "it was told to end");
+	brk_client_end(client);
+}
+
 /* A process has one connection, but pids of different namespaces may be
  * the same number: all of them, as whoever says a number means. */
 static int
 terminate(struct brk_client *asking, const Mps__Terminate *message)
 {
-	struct brk_session *session;
 	struct brk_client *client;
 	bool found = false;
 
@@ -54,10 +67,7 @@ terminate(struct brk_client *asking, const Mps__Terminate *message)
 		log_line(LOG_INFO, "client %llu (pid %d) is terminated, as "
 			 "pid %d wants", (unsigned long long)client->id,
 			 (int)client->pid, (int)asking->pid);
-		LIST_FOREACH(session, &client->sessions, link)
-			brk_session_die(session, BRK_MPS_CLIENT_TERMINATED,
-					"it was told to end");
-		brk_client_end(client);
+		end(client);
 		found = true;
 	}
 	brk_client_done(asking, found ? BRK_SUCCESS : BRK_INVALID_VALUE,

@@ -366,14 +366,13 @@ wake_slots(struct channel_page *page)
  * end-of-file on the data socket. What the worker itself has said stays. The
  * memory is shared with the client, but its size is sealed.
  */
-void
-brk_session_die(struct brk_session *session, uint32_t status, const char *why)
+uint32_t
+brk_session_tell(struct brk_session *session, uint32_t status, const char *why)
 {
 	struct channel_page *page = map_page(session);
 	struct brk_client *client = session->client;
 	uint32_t was = 0;
 
-	session->state = SESSION_DEAD;
 	if (page) {
 		if (!atomic_load(&page->dead))
 			snprintf(page->why, sizeof(page->why), "%s", why);
@@ -383,15 +382,22 @@ brk_session_die(struct brk_session *session, uint32_t status, const char *why)
 		wake_slots(page);
 		munmap(page, CHANNEL_SIZE);
 	}
-	session->death = status;
 	shutdown(session->data, SHUT_RDWR);
-	if (status != BRK_MPS_RPC_FAILURE &&
-	    status != BRK_MPS_CLIENT_TERMINATED)
-		session->device->lost_clients++;
 	if (client->state != CLIENT_ENDED)
 		log_line(LOG_WARN, "client %llu (pid %d, %s) gets error %u: %s",
 			 (unsigned long long)client->id, (int)client->pid,
 			 client->exe, status, why);
+	return status;
+}
+
+void
+brk_session_die(struct brk_session *session, uint32_t status, const char *why)
+{
+	session->state = SESSION_DEAD;
+	session->death = brk_session_tell(session, status, why);
+	if (session->death != BRK_MPS_RPC_FAILURE &&
+	    session->death != BRK_MPS_CLIENT_TERMINATED)
+		session->device->lost_clients++;
 }
 
 void

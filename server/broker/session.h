@@ -85,7 +85,11 @@ void brk_session_taken(struct brk_worker *worker,
 		       const Mps__WorkerTaken *message);
 /* What a client is told that has no worker there. */
 uint32_t brk_session_error(struct brk_client *client, int device);
-/* Tell the client that what it had is lost. */
+/* Tell the client that it is served no more, whatever its worker still has of
+ * it. What it was told, which may be what the worker has said before. */
+uint32_t brk_session_tell(struct brk_session *session, uint32_t status,
+			  const char *why);
+/* The same when no worker has anything of it. */
 void brk_session_die(struct brk_session *session, uint32_t status,
 		     const char *why);
 /* Has it begun something that has not ended? So the worker says. */

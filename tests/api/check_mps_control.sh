@@ -187,6 +187,17 @@ terminated() {
 			"$(cat "$work/b.pid")" ]
 }
 row 'terminate_client: one gets 810, the other goes on' terminated
+# What is not given back by seven of them is missed by the next one.
+ended_often() {
+	for i in $(seq 7); do
+		client "c$i" 900 || return 1
+		answers 0 terminate_client "$(server)" \
+			"$(cat "$work/c$i.pid")" || return 1
+		wait "$(cat "$work/c$i.pid")"
+		grep -qx 'ready 0' "$work/c$i" || return 1
+	done
+}
+row 'terminate_client: its memory is there again' ended_often
 row 'terminate_client of a server that is none' \
 	answers 'Server 1 not found
 Server 1 not found!

@@ -124,6 +124,12 @@ has_no_client(const Mps__StatusReply *status)
 	return !status->n_clients;
 }
 
+static bool
+has_forgotten(const Mps__StatusReply *status)
+{
+	return status->n_workers == 1 && !status->workers[0]->handles;
+}
+
 START_TEST(who_only_asks_may_end_a_client)
 {
 	Mps__Control question = MPS__CONTROL__INIT;
@@ -143,6 +149,7 @@ START_TEST(who_only_asks_may_end_a_client)
 	ck_assert_uint_eq(rig_done(fd, &question), 0);
 	rig_expect_end(client.fd);
 	rig_wait(has_no_client);
+	rig_wait(has_forgotten);
 	ck_assert_uint_eq(rig_done(fd, &question), 1);
 	rig_leave(&client);
 	close(fd);

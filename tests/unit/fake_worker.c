@@ -345,6 +345,7 @@ stats(const Mps__Control *message)
 	worker.images = nimages;
 	/* Somebody who is no client of ours as well. */
 	for (int i = 0; i < CLIENTS; i++) {
+		worker.handles += clients[i].client != 0;
 		if (i && !clients[i].client)
 			continue;
 		mps__client_stat__init(&stat[i]);

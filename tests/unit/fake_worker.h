@@ -47,6 +47,7 @@
 #define FAKE_TAKEN (3 * FAKE_MIB)
 
 /*
+ * Its handles in the status are clients that it has not been told to forget.
  * MPSSHIM_FAKE: "nodevice" reports status 100 at start, "dies" ends at once;
  * "slowfree" answers frees only when asked for figures. "noresume"
  * takes nobody over.

@@ -25,6 +25,7 @@
 #include "shim/ctx.h"
 #include "shim/pages.h"
 #include "shim/process.h"
+#include "shim/relax.h"
 #include "shim/supply.h"
 #include "shim_impl.h"
 
@@ -87,17 +88,28 @@ fork_prepare(void)
 			forked[0] = forked[1] = -1;
 }
 
+/* Its end of the pipe is closed, whatever signals come meanwhile. */
+static void
+await_child(void)
+{
+	struct pollfd end = { .fd = forked[0] };
+	uint64_t last = shim_now_ns() + FORK_WAIT_MS * UINT64_C(1000000);
+
+	while (poll(&end, 1, FORK_WAIT_MS) < 0 && errno == EINTR &&
+	       shim_now_ns() < last)
+		;
+}
+
 /* What this thread writes next into its heap the child must not see. */
 static void
 fork_parent(void)
 {
-	struct pollfd end = { .fd = forked[0] };
 	int state;
 
 	if (forked[0] >= 0) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 		close(forked[1]);
-		poll(&end, 1, FORK_WAIT_MS);
+		await_child();
 		close(forked[0]);
 		forked[0] = forked[1] = -1;
 		pthread_setcancelstate(state, NULL);

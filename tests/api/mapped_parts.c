@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/api/facts.h"
@@ -168,6 +171,38 @@ forked(void)
 	close(go[1]);
 }
 
+/* Runs in the child before whatever the library has it do. */
+static void
+dawdle(void)
+{
+	struct timespec nap = { .tv_nsec = 100000000 };
+
+	nanosleep(&nap, NULL);
+}
+
+static void
+on_alarm(int sig)
+{
+	(void)sig;
+}
+
+/* The same in a program whose timer interrupts every system call, and with a
+ * child that takes its time. */
+static void
+forked_in_alarms(void)
+{
+	const struct itimerval often = { { 0, 5000 }, { 0, 5000 } };
+	const struct itimerval never = {0};
+	struct sigaction action = {
+		.sa_handler = on_alarm, .sa_flags = SA_RESTART,
+	};
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	forked();
+	setitimer(ITIMER_REAL, &never, NULL);
+}
+
 /* ---- while another thread writes beside them ---- */
 
 static struct {
@@ -252,6 +287,7 @@ main(void)
 	CUmodule module;
 	CUcontext ctx;
 
+	pthread_atfork(NULL, NULL, dawdle);
 	OK(cuInit(0));
 	OK(cuDevicePrimaryCtxRetain(&ctx, 0));
 	OK(cuCtxSetCurrent(ctx));
@@ -261,6 +297,7 @@ main(void)
 		in_one_page(orders[i]);
 	overlapping();
 	forked();
+	forked_in_alarms();
 	beside_a_thread();
 	return facts_end();
 }

@@ -38,13 +38,16 @@ wait_for(int fd, short events, int64_t deadline)
 		int64_t left = deadline < 0 ? -1 : deadline - now_ms();
 		int n;
 
-		if (deadline >= 0 && left <= 0)
-			return -ETIMEDOUT;
+		if (deadline >= 0 && left < 0)
+			left = 0;
 		n = poll(&p, 1, left > INT32_MAX ? INT32_MAX : (int)left);
 		if (n > 0)
 			return 0;
 		if (n < 0 && errno != EINTR)
 			return err_origin(-errno);
+		/* Not before a look: we may have been stopped meanwhile. */
+		if (deadline >= 0 && now_ms() >= deadline)
+			return -ETIMEDOUT;
 	}
 }
 

@@ -24,6 +24,7 @@
 #include "proto/mpsenv.h"
 #include "proto/sock.h"
 #include "shim/process.h"
+#include "shim/relax.h"
 
 /* Above what hosts close in a loop or use with select(). */
 #define HIGH_FD 512
@@ -88,21 +89,25 @@ shim_fd_alive(const struct shim_fd *fd)
 	       !(p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }
 
+/* By the clock: a program's signals may end each slice at once. */
 int
 shim_fd_wait(const struct shim_fd *fd, int timeout_ms)
 {
 	struct pollfd p = { .fd = fd->fd, .events = POLLIN };
+	uint64_t begin = shim_now_ns(), ms = 0;
+	bool warned = false;
 
-	for (int waited = 0; waited < timeout_ms || timeout_ms < 0;
-	     waited += SLICE_MS) {
+	do {
 		if (!shim_fd_is_ours(fd))
 			return -EPIPE;
 		if (raw_poll(&p, SLICE_MS) > 0)
 			return p.revents & POLLIN ? 0 : -EPIPE;
-		if (waited < WARN_MS && waited + SLICE_MS >= WARN_MS)
+		ms = (shim_now_ns() - begin) / 1000000u;
+		if (ms >= WARN_MS && !warned)
 			log_line(LOG_WARN, "the broker has not answered for "
 				 "%d s; still waiting", WARN_MS / 1000);
-	}
+		warned = ms >= WARN_MS;
+	} while (timeout_ms < 0 || ms < (uint64_t)timeout_ms);
 	return -ETIMEDOUT;
 }
 

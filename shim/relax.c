@@ -46,7 +46,9 @@ shim_nap(uint64_t ns)
 	};
 	int saved = errno;
 
-	syscall(SYS_nanosleep, &ts, NULL);
+	/* All of it: who counts naps means the time. */
+	while (syscall(SYS_nanosleep, &ts, &ts) < 0 && errno == EINTR)
+		;
 	errno = saved;
 }
 

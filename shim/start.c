@@ -253,16 +253,28 @@ high(int *fd)
 	return 0;
 }
 
+static int64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
 /* mpsd's word: a newline when it listens, else a line that says why not. */
 static int
 await(int fd, char *why, size_t why_size)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int64_t last = now_ms() + READY_MS, left;
 	size_t got = 0;
 
 	for (;;) {
-		ssize_t n = poll(&p, 1, READY_MS);
+		ssize_t n;
 
+		left = last - now_ms();
+		n = poll(&p, 1, left > 0 ? (int)left : 0);
 		if (!n) {
 			say("mpsd was started but does not become ready");
 			return -ETIMEDOUT;
@@ -368,6 +380,7 @@ nap_5ms(void)
 static int
 lock_start(const char *dir, char *why, size_t why_size)
 {
+	int64_t last = now_ms() + LOCK_MS;
 	_cleanup_close_ int fd = -1;
 	char path[PATH_MAX + 16];
 
@@ -377,8 +390,8 @@ lock_start(const char *dir, char *why, size_t why_size)
 		say("%.200s: %s", path, strerror(errno));
 		return -errno;
 	}
-	for (int ms = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; ms += 5) {
-		if (errno != EWOULDBLOCK || ms > LOCK_MS) {
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK || now_ms() > last) {
 			say("%.200s: %s", path, strerror(errno));
 			return -errno;
 		}

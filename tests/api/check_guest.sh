@@ -268,6 +268,18 @@ print(json.load(sys.stdin)["total_clients"])')
 fresh
 row '32 start at the same time, one broker' at_once
 
+# With a worker that takes its time, as a real driver does.
+printf '#!/bin/sh\nsleep 2\nexec "%s" "$@"\n' "$(readlink -f "$bin/mpsd-worker")" \
+	>"$work/slow-worker"
+chmod +x "$work/slow-worker"
+in_alarms() {
+	"$mpsrun" "$guest" alarms
+}
+fresh
+export MPSSHIM_WORKER=$work/slow-worker
+row 'interrupted 10000 times a second' in_alarms
+unset MPSSHIM_WORKER
+
 # ---- limits -----------------------------------------------------------------
 
 limited() {

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -214,6 +215,32 @@ mode_close_all(void)
 	return failed == 8 && r != WRONG && st.st_size == 0 ? RIGHT : WRONG;
 }
 
+static volatile sig_atomic_t alarms;
+
+static void
+count_alarm(int number)
+{
+	(void)number;
+	alarms++;
+}
+
+/* A timer interrupts whatever waits, ten thousand times a second. */
+static int
+mode_alarms(void)
+{
+	const struct itimerval often = { { 0, 100 }, { 0, 100 } };
+	const struct itimerval never = { { 0, 0 }, { 0, 0 } };
+	struct sigaction action = { .sa_handler = count_alarm };
+	int r;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	r = use_cuda();
+	setitimer(ITIMER_REAL, &never, NULL);
+	printf("%s alarms\n", alarms > 1000 ? "many" : "few");
+	return r;
+}
+
 static volatile sig_atomic_t deaths;
 
 static void
@@ -280,6 +307,7 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } modes[] = {
+	{"alarms", mode_alarms},
 	{"close-all", mode_close_all},
 	{"count", mode_count},
 	{"exec", mode_exec},

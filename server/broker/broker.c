@@ -17,6 +17,7 @@
 #include "proto/err.h"
 #include "proto/log.h"
 #include "server/broker/client.h"
+#include "server/broker/pid.h"
 
 /* Out of descriptors: some client will end. */
 #define ACCEPT_LATER_MS 100
@@ -75,8 +76,7 @@ unlink_names(struct brk_broker *broker)
 
 	if (broker->listen_fd < 0)
 		return;
-	if (broker->pid_file)
-		unlink(broker->pid_file);
+	brk_pid_remove(broker->pid_file);
 	if (!lstat(broker->path, &st) && st.st_dev == broker->socket_dev &&
 	    st.st_ino == broker->socket_ino)
 		unlink(broker->path);

@@ -23,6 +23,7 @@
 #include "proto/version.h"
 #include "server/broker/broker.h"
 #include "server/broker/device.h"
+#include "server/broker/pid.h"
 
 /* A program that ends has seconds for what it had on the device. */
 #define HANDOVER_S 10
@@ -389,22 +390,6 @@ set_limits(struct brk_broker *broker, const struct options *options)
 	broker->solo_max = read_solo_max();
 }
 
-/* For scripts; whoever may look into the directory may read it. */
-static void
-write_pid(const char *path)
-{
-	_cleanup_close_ int fd = -1;
-	char text[16];
-	int n = snprintf(text, sizeof(text), "%d", (int)getpid());
-
-	if (!path)
-		return;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-		  0644);
-	if (fd < 0 || write(fd, text, (size_t)n) != n)
-		log_line(LOG_WARN, "%s: %s", path, err_text(-errno));
-}
-
 /* From a chosen directory and driver to a socket that listens. */
 static int
 serve(struct brk_broker *broker, struct options *options)
@@ -427,7 +412,7 @@ serve(struct brk_broker *broker, struct options *options)
 			    err_text(r));
 	log_line(LOG_INFO, "listening on %s, driver %s", broker->path,
 		 broker->driver.path);
-	write_pid(broker->pid_file);
+	brk_pid_write(broker->pid_file);
 	if (!options->foreground)
 		detach_output();
 	if (options->ready_fd >= 0) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/shmem.h"
@@ -584,6 +585,91 @@ START_TEST(status_merges_what_a_worker_says_of_its_own_clients_only)
 }
 END_TEST
 
+/* ---- the file with its process id ---------------------------------------*/
+
+static char pid_path[96], pid_option[112];
+
+static void
+name_pid_file(const char *name)
+{
+	snprintf(pid_path, sizeof(pid_path), "%s/%s", rig.dir, name);
+	snprintf(pid_option, sizeof(pid_option), "--pid-file=%s", pid_path);
+}
+
+static void
+write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+static int
+read_number(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	int n = -1;
+
+	if (f && fscanf(f, "%d", &n) != 1)
+		n = -1;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+START_TEST(its_pid_is_in_a_file_while_it_serves)
+{
+	struct stat st;
+
+	name_pid_file("pid");
+	write_file(pid_path, "1234567890123 of another time");
+	rig_start(pid_option);
+	ck_assert_int_eq(read_number(pid_path), rig.mpsd);
+	ck_assert_int_eq(stat(pid_path, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 0777, 0644);
+	rig_stop();
+	ck_assert_int_ne(access(pid_path, F_OK), 0);
+}
+END_TEST
+
+/* Who may write where it lies must not have it end or write elsewhere. */
+START_TEST(what_is_no_file_of_its_own_gets_no_pid)
+{
+	static const char *const kinds[] = { "pipe", "link", "second", "socket" };
+	char victim[96];
+
+	snprintf(victim, sizeof(victim), "%s/victim", rig.dir);
+	write_file(victim, "77");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		name_pid_file(kinds[i]);
+		if (i == 0)
+			ck_assert_int_eq(mkfifo(pid_path, 0600), 0);
+		else if (i == 1)
+			ck_assert_int_eq(symlink(victim, pid_path), 0);
+		else if (i == 2)
+			ck_assert_int_eq(link(victim, pid_path), 0);
+		else
+			close(sock_listen(pid_path));
+		rig_start(pid_option);
+		rig_stop();
+		ck_assert_int_eq(access(pid_path, F_OK), 0);
+		ck_assert_int_eq(read_number(victim), 77);
+	}
+}
+END_TEST
+
+START_TEST(another_broker_s_pid_file_stays)
+{
+	name_pid_file("pid");
+	rig_start(pid_option);
+	write_file(pid_path, "4711");
+	rig_stop();
+	ck_assert_int_eq(read_number(pid_path), 4711);
+}
+END_TEST
+
 int
 main(int argc, char **argv)
 {
@@ -606,6 +692,9 @@ main(int argc, char **argv)
 		memory_without_a_context_is_refused_with_201,
 		nothing_is_left_of_clients_that_have_gone,
 		status_merges_what_a_worker_says_of_its_own_clients_only,
+		its_pid_is_in_a_file_while_it_serves,
+		what_is_no_file_of_its_own_gets_no_pid,
+		another_broker_s_pid_file_stays,
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "--driver"))

@@ -41,11 +41,13 @@ static struct {
 	atomic_flag turning;            /* guards turn and the replacement */
 } file = { .turning = ATOMIC_FLAG_INIT };
 
+/* A pipe that nobody reads, or reads no more, costs lines: who waited for it
+ * would be the program that we are in. */
 static int
 open_path(void)
 {
 	int fd = open(file.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC |
-		      O_NOCTTY, 0600);
+		      O_NOCTTY | O_NONBLOCK, 0600);
 
 	return fd < 0 ? -errno : fd;
 }

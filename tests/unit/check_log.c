@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/log.h"
+#include "proto/log_file.h"
 #include "tests/unit/suite.h"
 
 enum { MIB = 1 << 20, FILL = 900 };
@@ -214,6 +215,25 @@ START_TEST(a_file_of_the_user_s_own_grows)
 END_TEST
 
 /* As a daemon does that closes all it has. */
+/* One without a reader, and one whose reader does not read. */
+START_TEST(a_pipe_that_nobody_reads_keeps_nobody)
+{
+	char text[FILL];
+	int reader;
+
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	log_init("test", LOG_INFO);
+	ck_assert(!log_file_is_open());
+	reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	log_init("test", LOG_INFO);
+	ck_assert(log_file_is_open());
+	for (int i = 0; i < 2 * MIB / FILL; i++)
+		log_line(LOG_INFO, "%s", fill);
+	ck_assert_int_eq(read(reader, text, sizeof(text)), FILL);
+	close(reader);
+}
+END_TEST
+
 START_TEST(a_file_under_the_same_number_is_let_alone)
 {
 	char other[128];
@@ -240,6 +260,7 @@ main(void)
 		a_removed_file_is_made_again,
 		what_cannot_be_renamed_is_bounded_all_the_same,
 		a_file_of_the_user_s_own_grows,
+		a_pipe_that_nobody_reads_keeps_nobody,
 		a_file_under_the_same_number_is_let_alone,
 	};
 

@@ -16,6 +16,7 @@
 
 #include <cuda.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,19 +30,20 @@
 #define ANSWER_MS 60000
 #define UUID_TEXT 41 /* "GPU-" and 36 characters */
 
-/* Guards the rest. What is known stays: handles point into it. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int users;
-static Mps__HelloReply *known;
+/* No lock: a child of a moment in which another thread has it would never get
+ * it. What is known stays: handles point into it. */
+static _Atomic(Mps__HelloReply *) known;
+static _Atomic unsigned int users;
 
 /* Devices are the addresses of their places in known->devices. */
 static Mps__Device *
 of_handle(const struct nvml_device *device)
 {
 	Mps__Device **place = (Mps__Device **)device;
+	const Mps__HelloReply *all = known;
 
-	if (!known || place < known->devices ||
-	    place >= known->devices + known->n_devices)
+	if (!all || place < all->devices ||
+	    place >= all->devices + all->n_devices)
 		return NULL;
 	return *place;
 }
@@ -88,8 +90,18 @@ greet(bool ask_only, Mps__Control **out_answer)
 	return fd >= 0 && *out_answer ? steal_fd(&fd) : -1;
 }
 
+/* The first answer is everybody's. */
 static void
-learn_locked(void)
+publish(Mps__HelloReply *reply)
+{
+	Mps__HelloReply *none = NULL;
+
+	if (!atomic_compare_exchange_strong(&known, &none, reply))
+		mps__hello_reply__free_unpacked(reply, NULL);
+}
+
+static void
+learn(void)
 {
 	for (int i = 0; i < 2 && !known; i++) {
 		Mps__Control *answer = NULL;
@@ -100,7 +112,7 @@ learn_locked(void)
 		close(fd);
 		if (!answer->hello_reply->status &&
 		    answer->hello_reply->n_devices) {
-			known = answer->hello_reply;
+			publish(answer->hello_reply);
 			answer->body_case = MPS__CONTROL__BODY__NOT_SET;
 			answer->hello_reply = NULL;
 		}
@@ -114,32 +126,33 @@ ask_status(void)
 {
 	Mps__Control question = MPS__CONTROL__INIT, *answer = NULL;
 	Mps__Status status = MPS__STATUS__INIT;
-	int fd = greet(true, &answer);
+	int fd, state;
 
-	if (fd < 0)
-		return NULL;
-	mps__control__free_unpacked(answer, NULL);
-	question.body_case = MPS__CONTROL__BODY_STATUS;
-	question.status = &status;
-	answer = ask(fd, &question, MPS__CONTROL__BODY_STATUS_REPLY);
-	close(fd);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	fd = greet(true, &answer);
+	if (fd >= 0) {
+		mps__control__free_unpacked(answer, NULL);
+		question.body_case = MPS__CONTROL__BODY_STATUS;
+		question.status = &status;
+		answer = ask(fd, &question, MPS__CONTROL__BODY_STATUS_REPLY);
+		close(fd);
+	}
+	pthread_setcancelstate(state, NULL);
 	return answer;
 }
 
 enum nvml_code
 nvmlInit_v2(void)
 {
-	enum nvml_code code = NVML_SUCCESS;
+	int state;
 
-	pthread_mutex_lock(&lock);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	learn();
+	pthread_setcancelstate(state, NULL);
 	if (!known)
-		learn_locked();
-	if (known)
-		users++;
-	else
-		code = NVML_DRIVER_NOT_LOADED;
-	pthread_mutex_unlock(&lock);
-	return code;
+		return NVML_DRIVER_NOT_LOADED;
+	users++;
+	return NVML_SUCCESS;
 }
 
 enum nvml_code
@@ -159,26 +172,18 @@ nvmlInitWithFlags(unsigned int flags)
 static bool
 is_up(void)
 {
-	bool up;
-
-	pthread_mutex_lock(&lock);
-	up = users;
-	pthread_mutex_unlock(&lock);
-	return up;
+	return users > 0;
 }
 
 enum nvml_code
 nvmlShutdown(void)
 {
-	enum nvml_code code = NVML_UNINITIALIZED;
+	unsigned int now = users;
 
-	pthread_mutex_lock(&lock);
-	if (users) {
-		users--;
-		code = NVML_SUCCESS;
-	}
-	pthread_mutex_unlock(&lock);
-	return code;
+	while (now)
+		if (atomic_compare_exchange_weak(&users, &now, now - 1))
+			return NVML_SUCCESS;
+	return NVML_UNINITIALIZED;
 }
 
 enum nvml_code

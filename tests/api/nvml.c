@@ -5,7 +5,10 @@
  * use it.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,6 +129,74 @@ child(unsigned int count)
 	return facts_end();
 }
 
+/* ---- with a broker that does not answer ---------------------------------*/
+
+static char directory[] = "/tmp/mpsshim-nvml-XXXXXX";
+static struct sockaddr_un mute_address = { .sun_family = AF_UNIX };
+
+/* Its socket. */
+static int
+mute_broker(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (!mkdtemp(directory))
+		return -1;
+	snprintf(mute_address.sun_path, sizeof(mute_address.sun_path),
+		 "%s/mpsshim", directory);
+	if (bind(fd, (struct sockaddr *)&mute_address, sizeof(mute_address)) ||
+	    listen(fd, 8))
+		return -1;
+	setenv("CUDA_MPS_PIPE_DIRECTORY", directory, 1);
+	return fd;
+}
+
+static void *
+begin(void *arg)
+{
+	*(int *)arg = (int)CALL(nvmlInit_v2);
+	return NULL;
+}
+
+/* Somebody who waits in it for ever keeps no child from asking, nor, when he
+ * is cancelled, anybody else. */
+static void
+beside_one_who_waits(void)
+{
+	const char *set = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	char *kept = set ? strdup(set) : NULL;
+	int broker = mute_broker(), code = -1, status = 1, client;
+	pthread_t thread;
+	pid_t pid;
+
+	pthread_create(&thread, NULL, begin, &code);
+	client = accept(broker, NULL, NULL);
+	fact("somebody waits for an answer", client >= 0);
+	if (kept)
+		setenv("CUDA_MPS_PIPE_DIRECTORY", kept, 1);
+	else
+		unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		alarm(20);
+		_exit((int)CALL(nvmlInit_v2));
+	}
+	waitpid(pid, &status, 0);
+	fact("a child of that moment begins", status == 0);
+	pthread_cancel(thread);
+	close(client);
+	pthread_join(thread, NULL);
+	alarm(20);
+	fact_is(0, CALL(nvmlInit_v2), "and so does who comes later");
+	alarm(0);
+	fact_is(0, CALL(nvmlShutdown), "and ends");
+	unlink(mute_address.sun_path);
+	rmdir(directory);
+	close(broker);
+	free(kept);
+}
+
 int
 main(void)
 {
@@ -142,6 +213,7 @@ main(void)
 	fact_is(1, CALL(nvmlDeviceGetCount_v2, &count), "it has to be begun");
 	fact_is(1, CALL(nvmlDeviceGetUtilizationRates, handle, rates),
 		"for everything");
+	beside_one_who_waits();
 	fact_is(0, CALL(nvmlInit_v2), "it begins");
 	fact_is(0, CALL(nvmlDeviceGetCount_v2, &count), "it counts devices");
 	fact_is(2, CALL(nvmlDeviceGetHandleByIndex_v2, count, &handle),

@@ -234,9 +234,8 @@ shim_ask(Mps__Control *message, Mps__Control__BodyCase want,
 	if (r < 0) {
 		if (nfds)
 			*nfds = 0;
-		return shim_process_fail(CUDA_ERROR_MPS_RPC_FAILURE,
-					 "the connection to the broker is "
-					 "lost");
+		return shim_broker_lost("the connection to the broker is "
+					"lost");
 	}
 	if (answer->body_case == want ||
 	    answer->body_case == MPS__CONTROL__BODY_DONE) {

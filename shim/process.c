@@ -301,8 +301,9 @@ shim_process_fail(CUresult code, const char *why)
 	uint32_t none = CUDA_SUCCESS;
 
 	if (atomic_compare_exchange_strong(&shim_process.sticky, &none, code)) {
-		complain(code, why, "every CUDA call of this process fails "
-			 "from here on; start the program again");
+		if (why)
+			complain(code, why, "every CUDA call of this process "
+				 "fails from here on; start the program again");
 		set_live(SHIM_FAILED);
 	}
 	return (CUresult)atomic_load(&shim_process.sticky);

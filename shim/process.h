@@ -83,8 +83,12 @@ CUresult shim_connect(void);
  * becoming a client: asks the broker (ask_only) once, never starts one. */
 int shim_driver_version(void);
 
-/* Everything fails with `code` from now on; says `why` once on stderr. */
+/* Everything fails with `code` from now on; says `why` once on stderr, unless
+ * that is NULL: it has been said. */
 CUresult shim_process_fail(CUresult code, const char *why);
+/* The connection is: the same, with what the broker has told us before, or
+ * with CUDA_ERROR_MPS_RPC_FAILURE and why. (relax.c) */
+CUresult shim_broker_lost(const char *why);
 
 /*
  * Ask the broker one question. Takes the lock; *out_answer is the caller's

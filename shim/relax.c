@@ -157,22 +157,45 @@ lose_worker(struct shim_chan *chan, CUresult code)
 		 slash ? shim_process.socket : ".");
 }
 
+/* Acquire: whatever was written before it is seen. */
+static CUresult
+death_of(const struct shim_chan *chan)
+{
+	return (CUresult)atomic_load_explicit(&chan->channel.page->dead,
+					      memory_order_acquire);
+}
+
+/* Whom it ends the broker tells why, and closes the connection then. */
+CUresult
+shim_broker_lost(const char *why)
+{
+	const CUresult told = CUDA_ERROR_MPS_CLIENT_TERMINATED;
+	bool ended = false;
+
+	for (int i = 0; i < shim_process.ndevices; i++) {
+		struct shim_chan *chan = shim_process.devices[i].chan;
+
+		if (!chan || death_of(chan) != told)
+			continue;
+		if (shim_chan_sticky(chan) == CUDA_SUCCESS)
+			lose_worker(chan, told);
+		ended = true;
+	}
+	return ended ? shim_process_fail(told, NULL) :
+	       shim_process_fail(CUDA_ERROR_MPS_RPC_FAILURE, why);
+}
+
 CUresult
 shim_chan_health(struct shim_chan *chan)
 {
-	/* Acquire: whatever the worker wrote before it gave up is seen. */
-	uint32_t dead = atomic_load_explicit(&chan->channel.page->dead,
-					     memory_order_acquire);
-	CUresult r = shim_chan_sticky(chan);
+	CUresult dead = death_of(chan), r = shim_chan_sticky(chan);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (dead) {
-		lose_worker(chan, (CUresult)dead);
+		lose_worker(chan, dead);
 	} else if (!shim_broker_alive()) {
-		shim_process_fail(CUDA_ERROR_MPS_RPC_FAILURE,
-				  "the broker is gone");
-		shim_chan_fail(chan, CUDA_ERROR_MPS_RPC_FAILURE);
+		shim_chan_fail(chan, shim_broker_lost("the broker is gone"));
 	} else if (!shim_fd_is_ours(&chan->data)) {
 		shim_process_fail(CUDA_ERROR_MPS_RPC_FAILURE,
 				  "the program closed our socket to the "

@@ -13,6 +13,13 @@
  * Who is inside may have a compiler at work, and what drains comes at its end.
  * So a client whose last operation was a long one stays held back until he
  * leaves, while all others go on.
+ *
+ * A program that compiles as it goes loads again and again, with time between
+ * in which the next long operation begins: each load would wait for one.
+ * So, when a load has waited for long ones that would not have been there had
+ * they been held back since the last for as long as it has now waited, they are
+ * held back for that time after it, and what loads meanwhile finds the device
+ * empty: the two take turns.
  */
 #include <time.h>
 
@@ -42,6 +49,9 @@ _Atomic uint64_t wkr_gate_until_ns;
 static struct {
 	pthread_mutex_t lock; /* held by whoever is inside; guards the rest */
 	uint64_t open_until_ns, window_ns, left_ns;
+	uint64_t wanted_ns; /* since when one waits for what is old; 0: none */
+	uint64_t turn_ns;   /* of loads, to begin when this one is left */
+	_Atomic uint64_t turn_from_ns, turn_until_ns;
 	_Atomic uint64_t shut_until_ns; /* for everybody */
 	_Atomic uint64_t entered_ns;	/* 0: nobody is inside */
 	_Atomic uint64_t shuts;
@@ -66,6 +76,18 @@ wkr_gate_ended(struct wkr_client *client, uint64_t age)
 		hold(client, client->lane->now_ns, age);
 }
 
+/* The turn of loads, who may have waited for another's operation: each is held
+ * back for as long as its own has taken. */
+static bool
+is_out_of_turn(struct wkr_client *client, uint64_t now, uint64_t until)
+{
+	uint64_t from = atomic_load(&gate.turn_from_ns);
+	uint64_t held_for = atomic_load(&client->held_for_ns);
+
+	return from < until && now < atomic_load(&gate.turn_until_ns) &&
+	       now < from + held_for && held_for > LONG_NS;
+}
+
 /* Its last operation was a long one, and that is not long ago, or was not when
  * somebody went in. */
 static bool
@@ -74,7 +96,7 @@ is_held(struct wkr_client *client, uint64_t now)
 	uint64_t until = atomic_load(&client->held_until_ns);
 	uint64_t entered = atomic_load(&gate.entered_ns);
 
-	if (now < until)
+	if (now < until || is_out_of_turn(client, now, until))
 		return true;
 	return entered && entered < until && now < entered + HELD_MAX_NS &&
 	       atomic_load(&client->held_for_ns) > LONG_NS;
@@ -155,12 +177,27 @@ comes_empty(uint64_t now)
 	return empty;
 }
 
+/* Who goes in may have waited for what is old. */
+static void
+take_turn(uint64_t now)
+{
+	uint64_t since = gate.wanted_ns, waited = now - since;
+
+	gate.wanted_ns = 0;
+	if (!since || since - gate.left_ns > waited)
+		return;
+	gate.turn_ns = waited;
+	atomic_store(&gate.turn_from_ns, now);
+}
+
 static bool
 enter_locked(void)
 {
 	uint64_t now = wkr_now_ns();
 
 	if (find_old(now)) {
+		if (!gate.wanted_ns)
+			gate.wanted_ns = now;
 		atomic_store(&wkr_gate_until_ns, UINT64_MAX);
 		return false;
 	}
@@ -172,6 +209,7 @@ enter_locked(void)
 		return false;
 	}
 	now = wkr_now_ns();
+	take_turn(now);
 	atomic_store(&gate.entered_ns, now);
 	/* A compiler may be at work in there. Who runs for long waits for it,
 	 * the others need not. */
@@ -197,6 +235,18 @@ wkr_gate_enter(void)
 	return inside;
 }
 
+/* Until when who runs for long is held back, now that nobody is inside. */
+static uint64_t
+held_until(uint64_t now, bool more)
+{
+	uint64_t turn = atomic_load(&gate.turn_until_ns);
+	uint64_t until = more ? now + GRACE_NS : 0;
+
+	if (turn > now && turn > until)
+		return turn;
+	return until;
+}
+
 static void
 leave(void)
 {
@@ -204,9 +254,12 @@ leave(void)
 	bool more = now - gate.window_ns < WINDOW_NS;
 
 	gate.left_ns = now;
+	if (gate.turn_ns)
+		atomic_store(&gate.turn_until_ns, now + gate.turn_ns);
+	gate.turn_ns = 0;
 	atomic_store(&gate.entered_ns, 0);
 	atomic_store(&gate.shut_until_ns, 0);
-	atomic_store(&wkr_gate_until_ns, more ? now + GRACE_NS : 0);
+	atomic_store(&wkr_gate_until_ns, held_until(now, more));
 	if (!more || atomic_load(&gate.refused))
 		gate.open_until_ns = now + BREATH_NS;
 	inside = false;
@@ -220,7 +273,8 @@ call_off(void)
 {
 	if (pthread_mutex_trylock(&gate.lock) != 0)
 		return;
-	atomic_store(&wkr_gate_until_ns, 0);
+	gate.wanted_ns = 0;
+	atomic_store(&wkr_gate_until_ns, held_until(wkr_now_ns(), false));
 	pthread_mutex_unlock(&gate.lock);
 }
 

@@ -5,7 +5,7 @@
 # That tests/gpu/stall.sh sees what it is to judge, on the software device:
 # every function that a program calls is in the table, both clients beside it
 # ran, and a load waited for the neighbour. How long anything takes is judged
-# on a GPU alone.
+# on a GPU alone; how many kernels run beside so many loads, by loads.sh here.
 set -u
 # shellcheck source=tests/api/rows.sh
 . "$(dirname "$0")/../api/rows.sh"
@@ -33,8 +33,14 @@ both_ran() {
 	grep -E '^neighbour: [1-9][0-9]* kernels.* third: [1-9][0-9]* kernels' \
 		"$work/judged"
 }
+# Far longer than a load and its pause, also where all else is slow.
+takes_turns() {
+	DRIVER=soft COUNT=30 PAUSE_MS=10 KERNEL_MS=600 \
+		"$top/tests/gpu/loads.sh"
+}
 
 row 'three clients of one broker' measure
 row 'every call is noted' all_seen
 row 'the neighbour and the third ran' both_ran
+row 'loads take turns with long kernels' takes_turns
 finish_rows

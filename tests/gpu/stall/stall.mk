@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Who waits for a neighbour, and who makes a third wait: beside.c runs both,
-# timed.so notes the calls of the program between them.
+# timed.so notes the calls of the program between them; loader.c loads again
+# and again.
 
-STALL := $(T)/beside $(T)/rest $(T)/timed.so
+STALL := $(T)/beside $(T)/loader $(T)/rest $(T)/timed.so
 EXTRA_TESTS += $(STALL)
 CHECK_PROGRAMS += tests/gpu/check_stall.sh tests/gpu/check_no_devices.sh
 
-$(T)/beside $(T)/rest: $(T)/%: tests/gpu/stall/%.c $(LINKS)
+$(T)/beside $(T)/loader $(T)/rest: $(T)/%: tests/gpu/stall/%.c $(LINKS)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g $(WARN) \

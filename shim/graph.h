@@ -68,6 +68,7 @@ struct shim_work {
 		struct shim_graph *child;   /* owned */
 		struct shim_branch_work branch;
 		struct shim_memory_work memory;
+		CUDA_BATCH_MEM_OP_NODE_PARAMS memops;   /* paramArray owned */
 	};
 };
 
@@ -175,6 +176,8 @@ CUresult shim_work_captured_fill(const CUDA_MEMSET_NODE_PARAMS *p,
 				 struct shim_work *out);
 CUresult shim_work_host(const CUDA_HOST_NODE_PARAMS *p, struct shim_work *out);
 CUresult shim_work_event(CUevent event, bool wait, struct shim_work *out);
+CUresult shim_work_memops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
+			  struct shim_work *out);
 CUresult shim_work_any(const CUgraphNodeParams *p, struct shim_work *out);
 void shim_work_clear_locked(struct shim_work *work);
 CUresult shim_work_clone_locked(const struct shim_work *work,

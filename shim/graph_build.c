@@ -63,8 +63,7 @@ send_node(struct shim_chan *chan, uint64_t graph, const struct shim_item *item)
 static bool
 is_in(const struct shim_item *item, uint32_t depth)
 {
-	return item->depth == depth && item->kind != ITEM_HOST &&
-	       item->kind != ITEM_HOST_COPY;
+	return item->depth == depth && !shim_item_is_step(item);
 }
 
 /* Those between items of one body. */

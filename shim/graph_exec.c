@@ -124,6 +124,7 @@ split_copy(struct flattening *f, struct shim_node *node,
 	pack_dst(&items[first].copy, (uintptr_t)bounce);
 	pack_src(&items[last].copy, (uintptr_t)bounce);
 	items[from_here ? first : last].bounce = bounce;
+	f->flat->has_bounce = true;
 	*out_first = first;
 	*out_last = last;
 	return CUDA_SUCCESS;
@@ -292,6 +293,10 @@ flatten_node(struct flattening *f, struct shim_node *node, uint32_t *first,
 		r = f->body != 0 ? CUDA_ERROR_NOT_SUPPORTED :
 		    add_item(f, ITEM_HOST, node, first);
 		break;
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		r = f->body != 0 ? CUDA_ERROR_NOT_SUPPORTED :
+		    add_item(f, ITEM_MEMOPS, node, first);
+		break;
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		r = flatten_branch(f, node, first);
 		break;
@@ -369,89 +374,7 @@ flatten(struct flattening *f, const struct shim_graph *graph, uint32_t entry,
 	return r;
 }
 
-/* ---- depths ---- */
-
-static bool
-is_host(const struct shim_item *item)
-{
-	return item->kind == ITEM_HOST || item->kind == ITEM_HOST_COPY;
-}
-
-/* For each item, where its outgoing edges begin in `out`. */
-static void
-sort_edges(const struct shim_flat *flat, uint32_t *begin, uint32_t *out)
-{
-	uint32_t at = 0;
-
-	for (uint32_t i = 0; i < flat->nedges; i++)
-		begin[flat->edges[i].from]++;
-	for (uint32_t i = 0; i < flat->count; i++) {
-		uint32_t n = begin[i];
-
-		begin[i] = at;
-		at += n;
-	}
-	begin[flat->count] = at;
-	/* Filled from the end: begin[] would move otherwise. */
-	for (uint32_t i = 0; i < flat->nedges; i++)
-		out[begin[flat->edges[i].from]++] = i;
-	for (uint32_t i = flat->count; i > 0; i--)
-		begin[i] = begin[i - 1];
-	begin[0] = 0;
-}
-
-/* In an order in which every item comes after what it depends on. Returns
- * how many there are in it: all, or there is a circle. */
-static uint32_t
-walk(struct shim_flat *flat, const uint32_t *begin, const uint32_t *out,
-     uint32_t *waits, uint32_t *queue)
-{
-	uint32_t head = 0, tail = 0;
-
-	for (uint32_t i = 0; i < flat->nedges; i++)
-		waits[flat->edges[i].to]++;
-	for (uint32_t i = 0; i < flat->count; i++) {
-		if (waits[i] == 0)
-			queue[tail++] = i;
-	}
-	while (head < tail) {
-		const struct shim_item *item = &flat->items[queue[head]];
-		uint32_t depth = item->depth + is_host(item);
-
-		for (uint32_t k = begin[queue[head]];
-		     k < begin[queue[head] + 1]; k++) {
-			uint32_t to = flat->edges[out[k]].to;
-
-			if (flat->items[to].depth < depth)
-				flat->items[to].depth = depth;
-			if (--waits[to] == 0)
-				queue[tail++] = to;
-		}
-		head++;
-	}
-	return tail;
-}
-
-static CUresult
-find_depths(struct shim_flat *flat)
-{
-	uint32_t *begin = calloc(flat->count + 1, sizeof(*begin));
-	uint32_t *out = calloc(flat->nedges + 1, sizeof(*out));
-	uint32_t *waits = calloc(flat->count + 1, sizeof(*waits));
-	uint32_t *queue = calloc(flat->count + 1, sizeof(*queue));
-	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
-
-	if (begin != NULL && out != NULL && waits != NULL && queue != NULL) {
-		sort_edges(flat, begin, out);
-		r = walk(flat, begin, out, waits, queue) == flat->count ?
-		    CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	}
-	free(begin);
-	free(out);
-	free(waits);
-	free(queue);
-	return r;
-}
+/* ---- bodies ---- */
 
 /* What is in a body is in the segment of the node whose body it is. An owner
  * has a lower number than what it owns. */
@@ -518,7 +441,7 @@ number(struct shim_flat *flat)
 	for (uint32_t i = 0; i < flat->count; i++) {
 		if (flat->items[i].depth >= flat->depths)
 			flat->depths = flat->items[i].depth + 1;
-		flat->has_host |= is_host(&flat->items[i]);
+		flat->has_host |= shim_item_is_step(&flat->items[i]);
 		flat->has_events |= flat->items[i].node->work.type ==
 				    CU_GRAPH_NODE_TYPE_EVENT_RECORD;
 	}
@@ -530,7 +453,7 @@ number(struct shim_flat *flat)
 	for (uint32_t i = 0; i < flat->count; i++) {
 		struct shim_item *item = &flat->items[i];
 
-		if (!is_host(item))
+		if (!shim_item_is_step(item))
 			item->index = next[item->depth]++;
 	}
 	free(next);
@@ -563,7 +486,7 @@ shim_flat_make(const struct shim_graph *graph, struct shim_context *ctx,
 	*out = (struct shim_flat){0};
 	r = flatten(&f, graph, NONE, NONE);
 	if (r == CUDA_SUCCESS)
-		r = find_depths(out);
+		r = shim_flat_order(out);
 	if (r == CUDA_SUCCESS)
 		r = place_bodies(out);
 	if (r == CUDA_SUCCESS)

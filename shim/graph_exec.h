@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executable graphs.
- * Used by graph_exec.c (flattening), graph_build.c (to the worker),
- * graph_launch.c, graph_set.c and graph_update.c (entry points), graph_api.c.
+ * Used by graph_exec.c (flattening), graph_depth.c (its order), graph_build.c
+ * (to the worker), graph_launch.c, graph_set.c and graph_update.c (entry
+ * points), graph_api.c.
  *
  * The worker runs graphs of kernels, copies and fills. Host functions never
  * enter the driver, and memory that the worker does not reach is copied
  * by this process at each launch. So a graph becomes segments: what
  * depends on no host step, what depends on one, and so on; between two of
  * them stand the host steps, as host functions of the stream. A plain graph
- * is one segment.
+ * is one segment. Nodes of memory operations are host steps too, and go to
+ * the stream: a wait in the driver's graph would hold a hardware queue, and
+ * with it streams of others.
  *
  * Bodies of conditional nodes are the driver's to run, so no host step can be
  * in them, and all conditional nodes are in one segment.
@@ -25,6 +28,7 @@ enum shim_item_kind {
 	ITEM_COPY,      /* the reachable half of a copy: `copy` */
 	ITEM_HOST,      /* the node's host function */
 	ITEM_HOST_COPY, /* the other half: `copy`, by memcpy here */
+	ITEM_MEMOPS,    /* the node's memory operations */
 };
 
 struct box;
@@ -41,6 +45,14 @@ struct shim_item {
 	bool disabled;
 };
 
+/* Does it stand between segments? */
+static inline bool
+shim_item_is_step(const struct shim_item *item)
+{
+	return item->kind == ITEM_HOST || item->kind == ITEM_HOST_COPY ||
+	       item->kind == ITEM_MEMOPS;
+}
+
 struct shim_item_edge {
 	uint32_t from, to;
 	CUgraphEdgeData data;
@@ -56,7 +68,7 @@ struct shim_flat {
 				      * conditional node */
 	uint32_t nowners;
 	uint32_t branch_depth;       /* of all conditional nodes */
-	bool has_host, has_events, has_memory;
+	bool has_host, has_events, has_memory, has_bounce;
 };
 
 /* A wire object of its own: executable graph in the worker. Begins as
@@ -93,7 +105,9 @@ struct shim_exec {
 CUresult shim_flat_make(const struct shim_graph *graph,
 			struct shim_context *ctx, struct shim_flat *out);
 void shim_flat_free(struct shim_flat *flat);
-/* The copy that a HOST_COPY stands for, done here. */
+/* graph_depth.c. CUDA_ERROR_INVALID_VALUE: a circle. */
+CUresult shim_flat_order(struct shim_flat *flat);
+/* graph_exec.c. The copy that a HOST_COPY stands for, done here. */
 void shim_copy_rows(const struct graph_copy *copy);
 
 /* graph_build.c */

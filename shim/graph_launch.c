@@ -13,6 +13,7 @@
 #include "shim/graph_exec.h"
 #include "shim/graph_mem.h"
 #include "shim/hostfunc.h"
+#include "shim/memop.h"
 #include "shim/process.h"
 #include "shim/room.h"
 #include "shim/stream.h"
@@ -430,6 +431,65 @@ post_steps(struct shim_exec *exec, struct shim_stream *stream, uint32_t depth)
 	return r;
 }
 
+/* ---- memory operations between segments ---- */
+
+static bool
+is_memops(const struct shim_item *item, uint32_t depth, bool waiting)
+{
+	return item->kind == ITEM_MEMOPS && item->depth == depth &&
+	       shim_memops_wait(&item->node->work.memops) == waiting;
+}
+
+static CUresult
+post_memops(struct shim_exec *exec, struct shim_stream *stream, uint32_t depth,
+	    bool waiting)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < exec->flat.count && r == CUDA_SUCCESS; i++) {
+		const struct shim_item *item = &exec->flat.items[i];
+
+		if (is_memops(item, depth, waiting))
+			r = shim_memops_issue(stream,
+				item->node->work.memops.count,
+				item->node->work.memops.paramArray);
+	}
+	return r;
+}
+
+/* Their memory may have gone since. */
+static CUresult
+check_memops(const struct shim_flat *flat)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < flat->count && r == CUDA_SUCCESS; i++) {
+		const CUDA_BATCH_MEM_OP_NODE_PARAMS *p =
+			&flat->items[i].node->work.memops;
+
+		if (flat->items[i].kind == ITEM_MEMOPS)
+			r = shim_memops_check(p->count, p->paramArray, 0);
+	}
+	return r;
+}
+
+/* What holds nothing up first, and waits last: see graph_depth.c. */
+static CUresult
+post_between(struct shim_exec *exec, struct shim_stream *stream,
+	     uint32_t depth)
+{
+	CUresult r;
+
+	if (!exec->flat.has_host)
+		return CUDA_SUCCESS;
+	r = post_memops(exec, stream, depth, false);
+	if (r == CUDA_SUCCESS)
+		r = post_steps(exec, stream, depth);
+	if (r == CUDA_SUCCESS)
+		r = post_memops(exec, stream, depth, true);
+	return r;
+}
+
 /* ---- launch ---- */
 
 static CUresult
@@ -495,14 +555,17 @@ launch_segment(struct shim_exec *exec, struct shim_stream *stream, uint32_t i)
 static CUresult
 launch_locked(struct shim_exec *exec, struct shim_stream *stream)
 {
-	CUresult r = shim_slots_launch(exec, stream);
+	CUresult r = exec->flat.has_host ? check_memops(&exec->flat) :
+					   CUDA_SUCCESS;
 
+	if (r == CUDA_SUCCESS)
+		r = shim_slots_launch(exec, stream);
 	if (r == CUDA_SUCCESS)
 		r = after_last(exec, stream);
 	for (uint32_t i = 0; i < exec->flat.depths && r == CUDA_SUCCESS; i++) {
 		r = launch_segment(exec, stream, i);
 		if (r == CUDA_SUCCESS)
-			r = post_steps(exec, stream, i);
+			r = post_between(exec, stream, i);
 	}
 	if (r != CUDA_SUCCESS)
 		return r;

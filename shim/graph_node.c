@@ -238,6 +238,19 @@ shim_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 		   &work);
 }
 
+CUresult
+shim_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+			      const CUgraphNode *dependencies,
+			      size_t numDependencies,
+			      const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	struct shim_work work;
+	CUresult r = shim_work_memops(nodeParams, &work);
+
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, r,
+		   &work);
+}
+
 /* The two versions of the structure differ in name. */
 _Static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) ==
 	       sizeof(CUDA_MEM_ALLOC_NODE_PARAMS_v2), "cuda.h");
@@ -419,6 +432,16 @@ shim_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
 			  sizeof(*event_out), event_out);
 }
 
+/* The list is the node's, which keeps it. */
+CUresult
+shim_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
+				    CUDA_BATCH_MEM_OP_NODE_PARAMS *out)
+{
+	return read_plain(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+			  offsetof(struct shim_work, memops), sizeof(*out),
+			  out);
+}
+
 CUresult
 shim_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 {
@@ -524,6 +547,16 @@ shim_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
 {
 	struct shim_work work;
 	CUresult r = shim_work_event(event, true, &work);
+
+	return replace(hNode, r, &work);
+}
+
+CUresult
+shim_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode,
+	const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	struct shim_work work;
+	CUresult r = shim_work_memops(nodeParams, &work);
 
 	return replace(hNode, r, &work);
 }

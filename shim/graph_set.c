@@ -8,6 +8,7 @@
 #include "shim/chan.h"
 #include "shim/ctx.h"
 #include "shim/graph_exec.h"
+#include "shim/memop.h"
 #include "shim_calls.h"
 #include "shim_impl.h"
 
@@ -110,6 +111,10 @@ set_item(struct shim_exec *exec, struct shim_item *item,
 			work->fill.width, work->fill.height);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		return CUDA_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return shim_memops_alike(&item->node->work.memops,
+					 &work->memops) ?
+		       CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 		return call_mpsGraphSetEvent(exec->chan,
@@ -225,6 +230,16 @@ shim_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec,
 {
 	struct shim_work work;
 	CUresult r = shim_work_event(event, true, &work);
+
+	return set(hGraphExec, hNode, r, &work);
+}
+
+CUresult
+shim_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec,
+	CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	struct shim_work work;
+	CUresult r = shim_work_memops(nodeParams, &work);
 
 	return set(hGraphExec, hNode, r, &work);
 }

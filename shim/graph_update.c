@@ -11,6 +11,7 @@
 #include "shim/ctx.h"
 #include "shim/graph_branch.h"
 #include "shim/graph_exec.h"
+#include "shim/memop.h"
 #include "shim_calls.h"
 #include "shim_impl.h"
 
@@ -103,8 +104,8 @@ rebuild(struct shim_exec *exec, struct shim_graph *source)
 	pthread_mutex_lock(&shim_graph_lock);
 	shim_graph_free_locked(old);
 	pthread_mutex_unlock(&shim_graph_lock);
-	/* The host steps of a launch under way still use its memory. */
-	if (old_flat.has_host && exec->launched)
+	/* The copies of a launch under way still use its memory. */
+	if (old_flat.has_bounce && exec->launched)
 		call_mpsEventSync(exec->chan, (uintptr_t)exec->order);
 	shim_flat_free(&old_flat);
 	return CUDA_SUCCESS;
@@ -125,7 +126,9 @@ same_graphs(const struct shim_work *a, const struct shim_work *b,
 	struct shim_graph *const *y = shim_work_graphs(b, &m);
 
 	if (n != m || (a->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
-		       a->branch.type != b->branch.type)) {
+		       a->branch.type != b->branch.type) ||
+	    (a->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP &&
+	     !shim_memops_alike(&a->memops, &b->memops))) {
 		*out = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 		return false;
 	}

@@ -13,6 +13,7 @@
 #include "shim/graph.h"
 #include "shim/graph_mem.h"
 #include "shim/launch.h"
+#include "shim/memop.h"
 #include "shim/process.h"
 #include "shim/range.h"
 
@@ -302,6 +303,50 @@ shim_work_event(CUevent event, bool wait, struct shim_work *out)
 }
 
 static CUresult
+clone_memops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
+	     CUDA_BATCH_MEM_OP_NODE_PARAMS *out)
+{
+	size_t size = p->count * sizeof(*p->paramArray);
+
+	*out = *p;
+	out->paramArray = malloc(size + 1);
+	if (out->paramArray == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (size > 0)
+		memcpy(out->paramArray, p->paramArray, size);
+	return CUDA_SUCCESS;
+}
+
+CUresult
+shim_work_memops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
+		 struct shim_work *out)
+{
+	struct shim_context *ctx;
+	CUresult r = p == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+
+	if (r == CUDA_SUCCESS && p->ctx != NULL)
+		r = shim_ctx_find(p->ctx, &ctx);
+	if (r == CUDA_SUCCESS)
+		r = shim_memops_check(p->count, p->paramArray, p->flags);
+	if (r != CUDA_SUCCESS)
+		return r;
+	memset(out, 0, sizeof(*out));
+	out->type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+	return clone_memops(p, &out->memops);
+}
+
+static CUresult
+any_memops(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *p, struct shim_work *out)
+{
+	CUDA_BATCH_MEM_OP_NODE_PARAMS v1 = {
+		.ctx = p->ctx, .count = p->count,
+		.paramArray = p->paramArray, .flags = p->flags,
+	};
+
+	return shim_work_memops(&v1, out);
+}
+
+static CUresult
 any_kernel(const CUDA_KERNEL_NODE_PARAMS_v3 *p, struct shim_work *out)
 {
 	CUDA_KERNEL_NODE_PARAMS v2 = {
@@ -387,6 +432,8 @@ shim_work_any(const CUgraphNodeParams *p, struct shim_work *out)
 		return shim_work_event(p->eventWait.event, true, out);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 		return shim_work_event(p->eventRecord.event, false, out);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return any_memops(&p->memOp, out);
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		return shim_work_branch(&p->conditional, out);
 	default:
@@ -411,6 +458,8 @@ shim_work_clear_locked(struct shim_work *work)
 		   work->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
 		free(work->memory.access);
 		shim_slot_put_locked(work->memory.slot);
+	} else if (work->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+		free(work->memops.paramArray);
 	}
 	memset(work, 0, sizeof(*work));
 	work->type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -465,6 +514,8 @@ shim_work_clone_locked(const struct shim_work *work, struct shim_work *out)
 	if (work->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
 	    work->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
 		return clone_memory(&work->memory, &out->memory);
+	if (work->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+		return clone_memops(&work->memops, &out->memops);
 	if (work->type != CU_GRAPH_NODE_TYPE_GRAPH)
 		return CUDA_SUCCESS;
 	child = work->child;

@@ -7,6 +7,8 @@
  * a hardware queue, and with it streams of others. The stream is held as
  * for a host function, and a thread here looks at the value.
  */
+#include "shim/memop.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -235,6 +237,57 @@ issue(struct shim_stream *stream, const CUstreamBatchMemOpParams *op)
 }
 
 CUresult
+shim_memops_check(unsigned int count, const CUstreamBatchMemOpParams *ops,
+		  unsigned int flags)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (flags || count > BATCH_MAX || (count > 0 && ops == NULL))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count && r == CUDA_SUCCESS; i++)
+		r = check(&ops[i]);
+	return r;
+}
+
+CUresult
+shim_memops_issue(struct shim_stream *stream, unsigned int count,
+		  const CUstreamBatchMemOpParams *ops)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (unsigned int i = 0; i < count && r == CUDA_SUCCESS; i++)
+		r = issue(stream, &ops[i]);
+	return r;
+}
+
+bool
+shim_memops_alike(const CUDA_BATCH_MEM_OP_NODE_PARAMS *a,
+		  const CUDA_BATCH_MEM_OP_NODE_PARAMS *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (unsigned int i = 0; i < a->count; i++) {
+		if (a->paramArray[i].operation != b->paramArray[i].operation)
+			return false;
+	}
+	return true;
+}
+
+static CUresult
+capture(struct shim_stream *stream, unsigned int count,
+	CUstreamBatchMemOpParams *ops)
+{
+	CUDA_BATCH_MEM_OP_NODE_PARAMS p = {
+		.ctx = (CUcontext)(uintptr_t)stream->object.ctx->handle,
+		.count = count, .paramArray = ops,
+	};
+	struct shim_work work;
+	CUresult r = shim_work_memops(&p, &work);
+
+	return r != CUDA_SUCCESS ? r : shim_capture_work(stream, &work);
+}
+
+CUresult
 shim_cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
 			   CUstreamBatchMemOpParams *ops, unsigned int flags)
 {
@@ -243,19 +296,13 @@ shim_cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
 
 	if (r == CUDA_SUCCESS)
 		r = shim_capture_legacy(stream);
-	if (r != CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS)
+		r = shim_memops_check(count, ops, flags);
+	if (r != CUDA_SUCCESS || count == 0)
 		return r;
-	if (flags || count > BATCH_MAX || (count > 0 && ops == NULL))
-		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < count && r == CUDA_SUCCESS; i++)
-		r = check(&ops[i]);
-	if (r == CUDA_SUCCESS && shim_stream_is_capturing(stream)) {
-		shim_capture_spoil(stream);
-		r = CUDA_ERROR_NOT_SUPPORTED;
-	}
-	for (unsigned int i = 0; i < count && r == CUDA_SUCCESS; i++)
-		r = issue(stream, &ops[i]);
-	return r;
+	return shim_stream_is_capturing(stream) ?
+	       capture(stream, count, ops) :
+	       shim_memops_issue(stream, count, ops);
 }
 
 static CUresult

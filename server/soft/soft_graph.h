@@ -127,6 +127,12 @@ CUresult soft_graph_add(CUgraphNode *out, CUgraph graph,
 			const CUgraphNode *deps, size_t count,
 			struct soft_work *work);
 
+void soft_node_set(struct soft_node *node, struct soft_work *work);
+/* soft_graph_exec.c. Takes over work; the item must do the same kind of thing
+ * already. */
+CUresult soft_item_set(CUgraphExec exec, CUgraphNode node,
+		       CUgraphNodeType type, struct soft_work *work);
+
 /* soft_graph_api.c: work out of node parameters, checked. */
 CUresult soft_graph_kernel_work(const CUDA_KERNEL_NODE_PARAMS *p,
 				struct soft_work **out);
@@ -136,6 +142,9 @@ CUresult soft_graph_set_work(const CUDA_MEMSET_NODE_PARAMS *p,
 CUresult soft_graph_host_work(const CUDA_HOST_NODE_PARAMS *p,
 			      struct soft_work **out);
 CUresult soft_graph_event_work(CUevent handle, enum soft_work_kind kind,
+			       struct soft_work **out);
+/* soft_graph_memop.c */
+CUresult soft_graph_memop_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
 			       struct soft_work **out);
 
 CUgraphNodeType soft_node_type_of(const struct soft_work *work);

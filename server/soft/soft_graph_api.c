@@ -104,8 +104,8 @@ soft_graph_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
 	return add_moved(out, graph, deps, count, work, NULL);
 }
 
-static void
-node_set(struct soft_node *node, struct soft_work *work)
+void
+soft_node_set(struct soft_node *node, struct soft_work *work)
 {
 	pthread_mutex_lock(&soft_graph_lock);
 	soft_work_free(node->work);
@@ -192,7 +192,7 @@ cuGraphKernelNodeSetParams_v2(CUgraphNode handle,
 	if (!res)
 		res = soft_graph_kernel_work(p, &work);
 	if (!res)
-		node_set(node, work);
+		soft_node_set(node, work);
 	return res;
 }
 
@@ -239,7 +239,7 @@ cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *p)
 	if (!res)
 		res = soft_graph_copy_work(p, &work);
 	if (!res)
-		node_set(node, work);
+		soft_node_set(node, work);
 	return res;
 }
 
@@ -295,7 +295,7 @@ cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *p)
 	if (!res)
 		res = soft_graph_set_work(p, &work);
 	if (!res)
-		node_set(node, work);
+		soft_node_set(node, work);
 	return res;
 }
 
@@ -349,7 +349,7 @@ cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *p)
 	if (!res)
 		res = soft_graph_host_work(p, &work);
 	if (!res)
-		node_set(node, work);
+		soft_node_set(node, work);
 	return res;
 }
 
@@ -524,6 +524,15 @@ any_work(CUgraphNodeParams *p, struct soft_work **out)
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 		return soft_graph_event_work(p->eventWait.event,
 					     SOFT_WORK_WAIT, out);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+		CUDA_BATCH_MEM_OP_NODE_PARAMS m = {
+			.ctx = p->memOp.ctx, .count = p->memOp.count,
+			.paramArray = p->memOp.paramArray,
+			.flags = p->memOp.flags,
+		};
+
+		return soft_graph_memop_work(&m, out);
+	}
 	default:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}

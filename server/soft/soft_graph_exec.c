@@ -4,10 +4,9 @@
  */
 #include "server/soft/soft_graph.h"
 
-/* Takes over work; the item must do the same kind of thing already. */
-static CUresult
-item_set(CUgraphExec handle, CUgraphNode hnode, CUgraphNodeType type,
-	 struct soft_work *work)
+CUresult
+soft_item_set(CUgraphExec handle, CUgraphNode hnode, CUgraphNodeType type,
+	      struct soft_work *work)
 {
 	struct soft_item *item = NULL;
 	struct soft_exec *exec = soft_handle_get(handle, SOFT_HANDLE_EXEC);
@@ -32,8 +31,8 @@ cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
 	struct soft_work *work;
 	CUresult res = soft_graph_kernel_work(p, &work);
 
-	return res ? res : item_set(exec, node, CU_GRAPH_NODE_TYPE_KERNEL,
-				    work);
+	return res ? res :
+	       soft_item_set(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, work);
 }
 
 CUresult
@@ -46,8 +45,8 @@ cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
 	(void)ctx;
 	if (!res)
 		res = soft_graph_copy_work(p, &work);
-	return res ? res : item_set(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY,
-				    work);
+	return res ? res :
+	       soft_item_set(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, work);
 }
 
 CUresult
@@ -60,8 +59,8 @@ cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 	(void)ctx;
 	if (!res)
 		res = soft_graph_set_work(p, &work);
-	return res ? res : item_set(exec, node, CU_GRAPH_NODE_TYPE_MEMSET,
-				    work);
+	return res ? res :
+	       soft_item_set(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, work);
 }
 
 CUresult
@@ -73,7 +72,8 @@ cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 	if (!res)
 		res = soft_graph_host_work(p, &work);
-	return res ? res : item_set(exec, node, CU_GRAPH_NODE_TYPE_HOST, work);
+	return res ? res :
+	       soft_item_set(exec, node, CU_GRAPH_NODE_TYPE_HOST, work);
 }
 
 CUresult
@@ -85,8 +85,9 @@ cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node,
 
 	if (!res)
 		res = soft_graph_event_work(event, SOFT_WORK_RECORD, &work);
-	return res ? res : item_set(exec, node,
-				    CU_GRAPH_NODE_TYPE_EVENT_RECORD, work);
+	return res ? res :
+	       soft_item_set(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+			     work);
 }
 
 CUresult
@@ -98,8 +99,8 @@ cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node,
 
 	if (!res)
 		res = soft_graph_event_work(event, SOFT_WORK_WAIT, &work);
-	return res ? res : item_set(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-				    work);
+	return res ? res :
+	       soft_item_set(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, work);
 }
 
 /* Does what follows the child's entry do the same things in the same order?

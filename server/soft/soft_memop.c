@@ -133,21 +133,13 @@ op_check(const CUstreamBatchMemOpParams *op)
 }
 
 CUresult
-cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
-		      CUstreamBatchMemOpParams *ops, unsigned int flags)
+soft_memops_work(unsigned count, const CUstreamBatchMemOpParams *ops,
+		 unsigned flags, struct soft_work **out)
 {
-	struct soft_stream *stream;
 	struct soft_work *work;
-	CUresult res = soft_stream_from(handle, &stream, NULL);
+	CUresult res = CUDA_SUCCESS;
 
-	if (res)
-		return res;
-	if (count > BATCH_MAX || flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!count)
-		return CUDA_SUCCESS;
-	soft_follow(ops);
-	if (!ops)
+	if (count > BATCH_MAX || flags || (count && !ops))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < count && !res; i++)
 		res = op_check(&ops[i]);
@@ -156,13 +148,37 @@ cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
 	work = soft_work_new(SOFT_WORK_MEMOPS);
 	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	work->memops.ops = malloc(count * sizeof(*ops));
+	work->memops.ops = malloc(count * sizeof(*ops) + 1);
 	if (!work->memops.ops) {
 		soft_work_free(work);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	memcpy(work->memops.ops, ops, count * sizeof(*ops));
+	if (count)
+		memcpy(work->memops.ops, ops, count * sizeof(*ops));
 	work->memops.count = count;
+	*out = work;
+	return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamBatchMemOp_v2(CUstream handle, unsigned int count,
+		      CUstreamBatchMemOpParams *ops, unsigned int flags)
+{
+	struct soft_stream *stream;
+	struct soft_work *work;
+	CUresult res = soft_stream_from(handle, &stream, NULL);
+
+	if (!res && count)
+		soft_follow(ops);
+	if (!res)
+		res = soft_memops_work(count, ops, flags, &work);
+	if (res)
+		return res;
+	if (!count) {
+		soft_work_free(work);
+		return CUDA_SUCCESS;
+	}
+	work->memops.ctx = (CUcontext)stream->ctx;
 	return soft_issue(stream, work, NULL);
 }
 

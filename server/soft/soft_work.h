@@ -90,6 +90,7 @@ struct soft_work {
 		struct {
 			CUstreamBatchMemOpParams *ops;  /* owned */
 			unsigned count, next;
+			CUcontext ctx;           /* of a node: as given */
 		} memops;
 		uint64_t free_addr;
 		struct soft_run *run;            /* owned */
@@ -117,6 +118,9 @@ CUresult soft_copy_run(const struct soft_copy_work *copy);
 CUresult soft_set_run(const struct soft_set_work *set);
 /* soft_memop.c: true when the batch has ended. */
 bool soft_memops_poll(struct soft_work *work);
+/* Checked and taken over. */
+CUresult soft_memops_work(unsigned count, const CUstreamBatchMemOpParams *ops,
+			  unsigned flags, struct soft_work **out);
 /* soft_launch.c: the grid of a kernel operation. */
 CUresult soft_grid_make(struct soft_op *op);
 CUresult soft_grid_result(struct ptx_grid *grid, const char **out_detail);

@@ -5,7 +5,7 @@
 
 API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries refusals \
 	register threads)
-API_FACTS := $(addprefix $(T)/,attributes backlog batches copies globals graphs_if graphs_memory graphs_moved ipc ipc_tokens launch_set linker \
+API_FACTS := $(addprefix $(T)/,attributes backlog batches copies globals graphs_if graphs_memops graphs_memory graphs_moved ipc ipc_tokens launch_set linker \
 	mapped mapped_parts memops memory_host memory_pool memory_vmm nvml pageable queries tensor textures)
 CUDADEVRT := $(firstword $(wildcard $(CUDA)/lib64/libcudadevrt.a $(CUDA)/lib/libcudadevrt.a))
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \

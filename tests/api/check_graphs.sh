@@ -161,6 +161,7 @@ row 'both' same_lines no_ring,no_post
 row 'children that were moved, and their children' moved_children
 row 'conditional nodes' conditional_nodes ''
 row 'conditional nodes, by the socket' conditional_nodes no_ring,no_post
+row 'waits that are apart' "$mpsrun" "$T/graphs_memops" apart
 row 'memory nodes' memory_nodes ''
 row 'memory nodes, by the socket' memory_nodes no_ring,no_post
 row 'two clients at once' two_at_once

@@ -10,7 +10,8 @@ set -u
 . "$(dirname "$0")/rows.sh"
 
 programs='memory_vmm memory_pool memory_host mapped mapped_parts copies batches
-	pageable textures tensor linker globals queries launch_set memops attributes'
+	pageable textures tensor linker globals queries launch_set memops
+	graphs_memops attributes'
 mkdir "$work/native"
 ln -s "$(cd "$build/lib" && pwd -P)/libsoftcuda.so" "$work/native/libcuda.so.1"
 

@@ -59,7 +59,7 @@ compare() {
 	head -n 12 "$out/diff" | grep '^[<>]' | cut -c1-160
 }
 for p in answers threads graphs graphs_rt managed_rt graphs_moved graphs_if graphs_memory memory_vmm memory_pool memory_host mapped mapped_parts \
-	copies attributes batches memops textures tensor linker queries launch_set ipc ipc_tokens kill_client; do
+	copies attributes batches memops graphs_memops textures tensor linker queries launch_set ipc ipc_tokens kill_client; do
 	[ -x "$t/$p" ] || continue
 	case $p in
 	answers) compare $p "$t/$p" tests/api/errors_real.tsv ;;

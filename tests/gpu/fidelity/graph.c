@@ -55,6 +55,76 @@ start(void)
 	OK(cuGraphAddEmptyNode, &g.last, g.graph, &g.kernel, 1);
 }
 
+static CUstreamBatchMemOpParams
+good_write(void)
+{
+	return (CUstreamBatchMemOpParams){
+		.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+		.writeValue.address = g.mem, .writeValue.value = 1,
+	};
+}
+
+static void
+memop_nodes(void)
+{
+	CUstreamBatchMemOpParams op = good_write();
+	CUDA_BATCH_MEM_OP_NODE_PARAMS good = {
+		.ctx = g.ctx, .count = 1, .paramArray = &op,
+	}, p = good;
+	CUgraphNode node;
+	CUgraphExec exec;
+	CUgraph own;
+
+	OK(cuGraphCreate, &own, 0);
+	OK(cuGraphAddBatchMemOpNode, &node, own, NULL, 0, &good);
+	OK(cuGraphInstantiateWithFlags, &exec, own, 0);
+#define MEMOPS(what)							\
+	ROW(cuGraphAddBatchMemOpNode, what, PTR(0), g.graph, NULL, 0, &p); \
+	ROW(cuGraphBatchMemOpNodeSetParams, what, node, &p);		\
+	ROW(cuGraphExecBatchMemOpNodeSetParams, what, exec, node, &p);	\
+	p = good;							\
+	op = good_write()
+	ROW(cuGraphAddBatchMemOpNode, "no out", NULL, g.graph, NULL, 0, &p);
+	ROW(cuGraphAddBatchMemOpNode, "no graph", PTR(0), NULL, NULL, 0, &p);
+	ROW(cuGraphAddBatchMemOpNode, "no parameters", PTR(0), g.graph, NULL,
+	    0, NULL);
+	p.ctx = NULL;
+	MEMOPS("no context");
+	p.count = 0;
+	MEMOPS("none");
+	p.count = 257;
+	p.flags = 1;
+	MEMOPS("257 and flags");
+	p.flags = 1;
+	MEMOPS("flags 1");
+	p.paramArray = NULL;
+	MEMOPS("no operations");
+	op.operation = (CUstreamBatchMemOpType)99;
+	MEMOPS("operation 99");
+	op.writeValue.address = g.mem + 2;
+	MEMOPS("between two words");
+	op.writeValue.address = UNMAPPED;
+	MEMOPS("to unmapped memory");
+	op.writeValue.flags = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+	MEMOPS("without a barrier");
+	op.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+	op.waitValue.flags = CU_STREAM_WAIT_VALUE_FLUSH;
+	MEMOPS("a wait with a flush");
+	op.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+	ROW(cuGraphExecBatchMemOpNodeSetParams, "another kind", exec, node,
+	    &p);
+	op = good_write();
+	ROW(cuGraphBatchMemOpNodeGetParams, "no out", node, NULL);
+	ROW(cuGraphBatchMemOpNodeGetParams, "an empty node", g.empty,
+	    BYTES(0));
+	ROW(cuGraphBatchMemOpNodeSetParams, "an empty node", g.empty, &p);
+	ROW(cuGraphExecBatchMemOpNodeSetParams, "an empty node", exec,
+	    g.empty, &p);
+	ROW(cuGraphExecBatchMemOpNodeSetParams, "no parameters", exec, node,
+	    NULL);
+#undef MEMOPS
+}
+
 static void
 kernel_nodes(void)
 {
@@ -299,6 +369,7 @@ group_graphs(void)
 	ROW(cuDeviceGetGraphMemAttribute, "no out", 0, 0, NULL);
 	ROW(cuDeviceSetGraphMemAttribute, "attribute 99", 0, 99,
 	    (void *)row_zeros);
+	memop_nodes();
 }
 
 void

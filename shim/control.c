@@ -266,3 +266,14 @@ shim_ask_done(Mps__Control *message)
 	mps__control__free_unpacked(answer, NULL);
 	return r;
 }
+
+CUresult
+shim_ask_back(Mps__Control *message, const char *what)
+{
+	CUresult r = shim_ask_done(message);
+
+	if (r != CUDA_SUCCESS && !atomic_load(&shim_process.sticky))
+		log_line(LOG_WARN, "%s could not be given back (%d)", what,
+			 (int)r);
+	return r;
+}

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "proto/log.h"
 #include "shim/ipc.h"
 #include "shim/process.h"
 #include "shim/supply.h"
@@ -202,14 +201,9 @@ shim_ipc_free(uint64_t chunk)
 {
 	Mps__Control message = MPS__CONTROL__INIT;
 	Mps__ChunkFree body = MPS__CHUNK_FREE__INIT;
-	CUresult r;
 
 	body.chunk = chunk;
 	message.body_case = MPS__CONTROL__BODY_CHUNK_FREE;
 	message.chunk_free = &body;
-	r = shim_ask_done(&message);
-	if (r != CUDA_SUCCESS)
-		log_line(LOG_WARN, "shared memory could not be given back (%d)",
-			 (int)r);
-	return r;
+	return shim_ask_back(&message, "shared memory");
 }

@@ -101,6 +101,9 @@ CUresult shim_ask(Mps__Control *message, Mps__Control__BodyCase want,
 		  Mps__Control **out_answer, int *fds, int *nfds);
 /* The same for questions that are answered by Done: its status. */
 CUresult shim_ask_done(Mps__Control *message);
+/* The same to give something back. If that fails it is said; what a broker had
+ * that is lost needs no giving back, and that is said already. */
+CUresult shim_ask_back(Mps__Control *message, const char *what);
 
 /* Is the broker still there? Never blocks, takes no lock. */
 bool shim_broker_alive(void);

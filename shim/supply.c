@@ -323,14 +323,11 @@ shrink(void *owner, uint64_t address, uint64_t size, uint64_t id)
 		message.body_case = MPS__CONTROL__BODY_CHUNK_FREE;
 		message.chunk_free = &chunk;
 	}
-	r = shim_ask_done(&message);
+	r = shim_ask_back(&message, "a chunk");
 	if (s->host)
 		unmap_host(address, size);
-	if (r != CUDA_SUCCESS) {
-		log_line(LOG_WARN, "a chunk could not be given back (%d)",
-			 (int)r);
+	if (r != CUDA_SUCCESS)
 		return;
-	}
 	shim_va_give(&s->va, address, size);
 	s->returned = true;
 	s->returned_seq = shim_chan_seq(s->chan);

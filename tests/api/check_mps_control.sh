@@ -125,7 +125,7 @@ row 'device_query' devices
 
 # A program that has a context until a call of it fails: which says why.
 cat >"$work/client.py" <<'PROGRAM'
-import ctypes, sys, time
+import ctypes, os, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")
 ctx, memory = ctypes.c_void_p(), ctypes.c_uint64()
 assert not cuda.cuInit(0)
@@ -136,9 +136,11 @@ print("ready", cuda.cuMemAlloc_v2(ctypes.byref(memory),
       flush=True)
 free, total = ctypes.c_size_t(), ctypes.c_size_t()
 for i in range(600):
-    # The one is between it and the worker, the other asks the broker.
+    # The first is between it and the worker, the others ask the broker.
     if len(sys.argv) < 3:
         r = cuda.cuCtxSynchronize()
+    elif sys.argv[2] == "frees":
+        r = os.path.exists(sys.argv[3]) and cuda.cuMemFree_v2(memory)
     else:
         r = cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     if r:
@@ -146,7 +148,7 @@ for i in range(600):
         break
     time.sleep(0.05)
 PROGRAM
-# client NAME MIB [asks]: its output in NAME, its pid in NAME.pid.
+# client NAME MIB [asks|frees WHEN]: its output in NAME, its pid in NAME.pid.
 client() {
 	"$mpsrun" python3 "$work/client.py" "${@:2}" >"$work/$1" 2>&1 &
 	echo $! >"$work/$1.pid"
@@ -193,15 +195,20 @@ terminated() {
 }
 row 'terminate_client: one gets 810, the other goes on' terminated
 # Once, whatever it does.
-terminated_asking() {
-	client d 1 asks || return 1
+terminated_doing() {
+	rm -f "$work/now"
+	client d "$@" || return 1
 	answers 0 terminate_client "$(server)" "$(cat "$work/d.pid")" || return 1
+	touch "$work/now"
 	wait "$(cat "$work/d.pid")"
 	cat "$work/d"
 	[ "$(tail -n 1 "$work/d")" = 'error 810' ] &&
-		[ "$(grep -c '^mpsshim.*error' "$work/d")" -eq 1 ]
+		[ "$(grep -c '^mpsshim' "$work/d")" -eq 1 ]
 }
-row 'terminate_client: so does who asks the broker then' terminated_asking
+row 'terminate_client: so does who asks the broker then' \
+	terminated_doing 1 asks
+row 'terminate_client: and who gives memory back' \
+	terminated_doing 900 frees "$work/now"
 # What is not given back by five of them is missed by the next one.
 ended_often() {
 	for i in $(seq 5); do

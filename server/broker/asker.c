@@ -24,6 +24,11 @@ start(struct brk_client *client, const Mps__Start *message)
 		brk_client_done(client, BRK_INVALID_DEVICE, "no such device");
 		return 0;
 	}
+	if (client->broker->draining) {
+		brk_client_done(client, BRK_MPS_SERVER_NOT_READY,
+				"the broker is shutting down");
+		return 0;
+	}
 	brk_client_later(client);
 	client->wait.ready = started;
 	brk_device_wait(device, &client->wait);

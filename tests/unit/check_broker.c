@@ -119,6 +119,31 @@ START_TEST(who_only_asks_may_have_a_worker_started)
 }
 END_TEST
 
+/* Nobody would come to use it, and its end would have to be waited for. */
+START_TEST(a_broker_that_shuts_down_starts_no_worker)
+{
+	Mps__Control question = MPS__CONTROL__INIT;
+	Mps__Start start = MPS__START__INIT;
+	Mps__Quit quit = MPS__QUIT__INIT;
+	struct rig_client client;
+	int fd;
+
+	rig_start(NULL);
+	/* It keeps the broker. */
+	ck_assert_uint_eq(rig_hello(&client, ""), 0);
+	fd = rig_connect();
+	mps__control__free_unpacked(hello(fd, WIRE_NUMBER, true), NULL);
+	question.body_case = MPS__CONTROL__BODY_QUIT;
+	question.quit = &quit;
+	ck_assert_uint_eq(rig_done(fd, &question), 0);
+	question.body_case = MPS__CONTROL__BODY_START;
+	question.start = &start;
+	ck_assert_uint_eq(rig_done(fd, &question), 807);
+	close(fd);
+	rig_leave(&client);
+}
+END_TEST
+
 static bool
 has_no_client(const Mps__StatusReply *status)
 {
@@ -677,6 +702,7 @@ main(int argc, char **argv)
 		hello_is_answered_with_the_snapshot,
 		who_only_asks_starts_no_worker,
 		who_only_asks_may_have_a_worker_started,
+		a_broker_that_shuts_down_starts_no_worker,
 		who_only_asks_may_end_a_client,
 		who_only_asks_may_limit_memory,
 		a_client_that_asks_for_it_is_dropped,

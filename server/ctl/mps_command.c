@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,9 +216,12 @@ command_of(const Mps__ClientStat *client, char *out, size_t size)
 	if (!f)
 		return;
 	path[0] = 0;
-	/* Up to the first NUL. */
+	/* Up to the first NUL. A program names itself as it likes. */
 	if (fgets(path, sizeof(path), f) && *path)
 		snprintf(out, size, "%s", path);
+	for (unsigned char *p = (unsigned char *)out; *p; p++)
+		if (*p < ' ' || *p == 0x7f)
+			*p = '?';
 	fclose(f);
 }
 
@@ -528,11 +532,14 @@ static int
 quit(struct command *c)
 {
 	bool timed = c->count > 2 && !strcmp(c->words[1], "-t");
+	unsigned long s = timed ? strtoul(c->words[2], NULL, 10) : 0;
 	int r = ask_to_quit(c, false);
 
+	/* More than that, and what was negative, is three weeks. */
+	if (s > INT_MAX / 1000)
+		s = INT_MAX / 1000;
 	if (!r)
-		r = ctl_await_end(c->broker,
-				  timed ? 1000 * atoi(c->words[2]) : -1);
+		r = ctl_await_end(c->broker, timed ? 1000 * (int)s : -1);
 	if (r == -ETIMEDOUT) {
 		r = ask_to_quit(c, true);
 		if (!r)

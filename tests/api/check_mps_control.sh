@@ -181,6 +181,21 @@ device_clients() {
 		grep -qx "$(cat "$work/a.pid").1" "$work/out"
 }
 row 'get_device_client_list' device_clients
+# A program that calls itself something that a terminal would obey.
+odd_name() {
+	"$mpsrun" bash -c 'exec -a "$1" "$0" stay' "$T/guest_cuda" \
+		"$(printf 'odd\033[31m\nname')" &
+	pid=$!
+	for _ in $(seq 100); do
+		"$control" ps >"$work/out"
+		grep -q "^$pid " "$work/out" && break
+		sleep 0.1
+	done
+	kill "$pid"
+	grep "^$pid .* odd" "$work/out" &&
+		! LC_ALL=C grep -q '[^[:print:]]' "$work/out"
+}
+row 'ps of a program with an odd name' odd_name
 terminated() {
 	answers 0 terminate_client "$(server)" "$(cat "$work/a.pid")" || return 1
 	for _ in $(seq 100); do

@@ -87,6 +87,17 @@ mode_run(void)
 	return r;
 }
 
+/* Until it is killed. */
+static int
+mode_stay(void)
+{
+	int r = use_cuda();
+
+	while (r == RIGHT)
+		pause();
+	return r;
+}
+
 /* Runs `child` in a fork; its exit status, 128 + signal, or -1. */
 static int
 in_child(int (*child)(void))
@@ -315,6 +326,7 @@ static const struct {
 	{"fork-before", mode_fork_before},
 	{"no-child", mode_no_child},
 	{"run", mode_run},
+	{"stay", mode_stay},
 	{"twice", mode_twice},
 };
 

@@ -322,9 +322,10 @@ shim_work_memops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
 		 struct shim_work *out)
 {
 	struct shim_context *ctx;
-	CUresult r = p == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	CUresult r = p == NULL || p->ctx == NULL ? CUDA_ERROR_INVALID_VALUE :
+						   CUDA_SUCCESS;
 
-	if (r == CUDA_SUCCESS && p->ctx != NULL)
+	if (r == CUDA_SUCCESS)
 		r = shim_ctx_find(p->ctx, &ctx);
 	if (r == CUDA_SUCCESS)
 		r = shim_memops_check(p->count, p->paramArray, p->flags);

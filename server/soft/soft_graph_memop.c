@@ -10,7 +10,7 @@ soft_graph_memop_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
 {
 	CUresult res;
 
-	if (!p)
+	if (!p || !p->ctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	res = soft_memops_work(p->count, p->paramArray, p->flags, out);
 	if (!res)

@@ -317,11 +317,24 @@ grow(struct shim_heap *heap, uint64_t size, struct shim_block **out_block)
 	return r;
 }
 
+/* At the limit: every block that there is, then those that are not aligned as
+ * they should be. */
+static struct shim_block *
+search_all(struct shim_heap *heap, uint64_t size, uint64_t *align)
+{
+	struct shim_block *block = search(heap, size, *align, UINT32_MAX);
+
+	if (block || *align <= HEAP_LEAST_BIG_ALIGN)
+		return block;
+	*align = HEAP_LEAST_BIG_ALIGN;
+	return search(heap, size, *align, UINT32_MAX);
+}
+
 int
 shim_heap_alloc(struct shim_heap *heap, uint64_t size,
 		struct shim_block **out_block)
 {
-	uint64_t align = size >= HEAP_BIG ? HEAP_BIG_ALIGN : HEAP_ALIGN;
+	uint64_t align = size > HEAP_SMALL ? HEAP_BIG_ALIGN : HEAP_ALIGN;
 	struct shim_block *block;
 	int r;
 
@@ -336,7 +349,7 @@ shim_heap_alloc(struct shim_heap *heap, uint64_t size,
 	if (!block) {
 		r = grow(heap, size, &block);
 		if (r == HEAP_E_FULL)
-			block = search(heap, size, align, UINT32_MAX);
+			block = search_all(heap, size, &align);
 		if (r && !block)
 			return r;
 	}
@@ -391,4 +404,34 @@ shim_heap_oldest(const struct shim_heap *heap, uint64_t *out_seq)
 		return false;
 	*out_seq = heap->pending->seq;
 	return true;
+}
+
+/* The whole granules of a run of blocks that are not live, when block is the
+ * first of it. Empty chunks are counted as such. */
+static uint64_t
+spare_run(const struct shim_heap *heap, const struct shim_block *block)
+{
+	uint64_t start = round_up(block->address, heap->granule);
+	uint64_t end = block->address;
+
+	if (!block->chunk->live ||
+	    (block->prev && block->prev->state != BLOCK_LIVE))
+		return 0;
+	for (; block && block->state != BLOCK_LIVE; block = block->next)
+		end += block->size;
+	return end > start ? (end - start) / heap->granule * heap->granule : 0;
+}
+
+uint64_t
+shim_heap_spare(const struct shim_heap *heap)
+{
+	const struct shim_block *block;
+	uint64_t spare = heap->empty;
+
+	for (unsigned bin = 0; bin < HEAP_BINS; bin++)
+		for (block = heap->bins[bin]; block; block = block->after)
+			spare += spare_run(heap, block);
+	for (block = heap->pending; block; block = block->after)
+		spare += spare_run(heap, block);
+	return spare;
 }

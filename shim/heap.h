@@ -16,11 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Measured natively on an H200: small blocks lie 512 bytes apart. From
- * 1 MiB up blocks begin on a 2 MiB page. */
+/* Measured natively on an H200: small blocks, up to 1 MiB, lie 512 bytes
+ * apart. Larger ones begin on a 2 MiB page; here on a small page where nothing
+ * else is to be had. */
 #define HEAP_ALIGN 512u
-#define HEAP_BIG (UINT64_C(1) << 20)
+#define HEAP_SMALL (UINT64_C(1) << 20)
 #define HEAP_BIG_ALIGN (UINT64_C(2) << 20)
+#define HEAP_LEAST_BIG_ALIGN UINT64_C(4096)
 /* Empty chunks that may be kept, in bytes and time. */
 #define HEAP_KEEP (UINT64_C(64) << 20)
 #define HEAP_KEEP_NS UINT64_C(1000000000)
@@ -93,5 +95,9 @@ void shim_heap_tick(struct shim_heap *heap);
 bool shim_heap_trim(struct shim_heap *heap);
 /* What the oldest freed block waits for; false: none waits. */
 bool shim_heap_oldest(const struct shim_heap *heap, uint64_t *out_seq);
+
+/* Bytes of chunks in which no live block lies, in whole granules: what blocks
+ * of any size can still have of what is held. */
+uint64_t shim_heap_spare(const struct shim_heap *heap);
 
 #endif

@@ -15,8 +15,9 @@
 struct shim_context;
 
 /* A block of device memory with its range, aligned as natively (512 bytes,
- * 2 MiB from 1 MiB up). CUDA_ERROR_OUT_OF_MEMORY only after what is freed but
- * not retired has been waited for. */
+ * 2 MiB above 1 MiB, 4096 where no other is to be had).
+ * CUDA_ERROR_OUT_OF_MEMORY only after what is freed but not retired has been
+ * waited for. */
 CUresult shim_mem_alloc(struct shim_context *ctx, uint64_t size,
 			uint64_t *out_address);
 /* CUDA_ERROR_INVALID_VALUE unless address is the start of a live block of

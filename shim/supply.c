@@ -546,7 +546,7 @@ shim_supply_idle(struct shim_chan *chan, bool host)
 
 	pthread_mutex_lock(&s->lock);
 	shim_heap_tick(&s->heap);
-	idle = s->heap.held - s->heap.live;
+	idle = shim_heap_spare(&s->heap);
 	pthread_mutex_unlock(&s->lock);
 	return idle;
 }

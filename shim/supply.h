@@ -52,8 +52,8 @@ bool shim_supply_trim(struct shim_chan *chan, CUresult *out_code);
 bool shim_supply_wait(struct shim_chan *chan, int *tries, CUresult *out_code);
 /* Give back every chunk that lies idle. */
 void shim_supply_release(struct shim_chan *chan);
-/* Bytes that the client holds and does not use, after giving back what has
- * been idle for long. */
+/* Bytes, in whole granules, that the client holds and does not use, after
+ * giving back what has been idle for long. */
 uint64_t shim_supply_idle(struct shim_chan *chan, bool host);
 /* The chunk that a live block lies in. */
 void shim_supply_chunk(const struct shim_block *block, uint64_t *out_address,

@@ -123,7 +123,7 @@ check_chunk(const struct shim_chunk *chunk)
 
 START_TEST(heap_aligns_small_blocks_to_512_and_big_ones_to_2_mib)
 {
-	struct shim_block *a = take(1), *b = take(513), *c = take(1 * MIB);
+	struct shim_block *a = take(1), *b = take(513), *c = take(1 * MIB + 1);
 	struct shim_block *d = take(3 * MIB);
 
 	ck_assert_uint_eq(a->address % 512, 0);
@@ -245,6 +245,62 @@ START_TEST(heap_holds_little_more_than_is_asked_for)
 		shim_heap_free(&heap, large[i], 0);
 		shim_heap_free(&heap, small[i], 0);
 	}
+}
+END_TEST
+
+/* Natively 1 MiB may lie anywhere in a page of 2 MiB. */
+START_TEST(heap_puts_two_blocks_of_1_mib_into_2_mib)
+{
+	struct shim_block *blocks[480];
+
+	source.limit = 480 * MIB;
+	for (unsigned n = 0; n < 480; n++)
+		blocks[n] = take(1 * MIB);
+	ck_assert_uint_eq(source.held, 480 * MIB);
+	for (unsigned n = 0; n < 480; n++)
+		shim_heap_free(&heap, blocks[n], 0);
+}
+END_TEST
+
+START_TEST(heap_at_its_limit_gives_up_the_large_alignment)
+{
+	struct shim_block *a, *b;
+
+	source.limit = 8 * MIB;
+	shim_heap_free(&heap, take(8 * MIB), 0);
+	a = take(512 * KIB);
+	ck_assert_uint_eq(source.held, 8 * MIB);
+	b = take(6 * MIB + 512 * KIB);
+	ck_assert_uint_eq(b->address % 4096, 0);
+	ck_assert_uint_ne(b->address % (2 * MIB), 0);
+	check_chunk(b->chunk);
+	shim_heap_free(&heap, a, 0);
+	shim_heap_free(&heap, b, 0);
+}
+END_TEST
+
+START_TEST(heap_counts_as_spare_what_whole_granules_are_unused)
+{
+	struct shim_block *a, *b, *c;
+
+	ck_assert_uint_eq(shim_heap_spare(&heap), 0);
+	shim_heap_free(&heap, take(8 * MIB), 0);
+	ck_assert_uint_eq(shim_heap_spare(&heap), 8 * MIB);
+	a = take(512);
+	ck_assert_uint_eq(shim_heap_spare(&heap), 6 * MIB);
+	b = take(3 * MIB);
+	ck_assert_uint_eq(shim_heap_spare(&heap), 2 * MIB);
+	c = take(512);
+	ck_assert_uint_eq(source.held, 8 * MIB);
+	ck_assert_uint_eq(shim_heap_spare(&heap), 2 * MIB);
+	/* What still waits for the device is as good as free: it is waited
+	 * for before an allocation fails. */
+	source.retired = 1;
+	shim_heap_free(&heap, b, 2);
+	ck_assert_uint_eq(shim_heap_spare(&heap), 6 * MIB);
+	shim_heap_free(&heap, a, 2);
+	shim_heap_free(&heap, c, 2);
+	ck_assert_uint_eq(shim_heap_spare(&heap), 8 * MIB);
 }
 END_TEST
 
@@ -388,6 +444,9 @@ SUITE_FIXTURE("heap", setup, teardown,
 	heap_gives_large_blocks_their_own_chunk,
 	heap_takes_larger_chunks_as_it_grows,
 	heap_holds_little_more_than_is_asked_for,
+	heap_puts_two_blocks_of_1_mib_into_2_mib,
+	heap_at_its_limit_gives_up_the_large_alignment,
+	heap_counts_as_spare_what_whole_granules_are_unused,
 	heap_falls_back_to_the_smallest_chunk_at_its_limit,
 	heap_at_its_limit_searches_every_fit_it_has,
 	heap_keeps_little_that_is_empty_and_not_for_long,

@@ -43,6 +43,7 @@
 #define CHANNEL_NO_SLOT UINT32_MAX
 #define CHANNEL_WHY 192u
 #define CHANNEL_TEXT 3072u
+#define CHANNEL_PROGRAM 32u
 /*
  * Pageable copies go through this much kept, registered memory. Behind it is
  * a line for each reply slot, where the GPU itself writes the number of an
@@ -80,6 +81,8 @@ struct reply_slot {
 };
 /* Each ring has numbers of its own. */
 #define CHANNEL_CALL(seq, unordered) ((seq) << 1 | (unordered))
+/* Which wait it is, not 0, and the process that it is for. */
+#define CHANNEL_GATE(wait, pid) ((uint64_t)(wait) << 32 | (uint32_t)(pid))
 _Static_assert(sizeof(struct reply_slot) == CHANNEL_SLOT_SIZE, "layout");
 
 /*
@@ -100,6 +103,11 @@ struct channel_page {
 					     * next answer; written before
 					     * `issued` says that one has
 					     * begun */
+	_Atomic uint64_t gate;              /* CHANNEL_GATE(): a call of its
+					     * waits at the load gate for
+					     * another client; 0: none */
+	char gate_program[CHANNEL_PROGRAM]; /* that client's, or "": written
+					     * while gate is 0 */
 	/* for the client, when something has finished; */
 	_Alignas(64) _Atomic uint64_t retired; /* seq finished on the GPU */
 	/* with each frame, for the next worker and the broker. */
@@ -121,7 +129,8 @@ struct channel_page {
 };
 _Static_assert(sizeof(struct channel_page) <= 4096, "one page");
 #define CHANNEL_LINE_OF(member) (offsetof(struct channel_page, member) / 64)
-_Static_assert(CHANNEL_LINE_OF(unread) < CHANNEL_LINE_OF(retired) &&
+_Static_assert(CHANNEL_LINE_OF(gate_program[CHANNEL_PROGRAM - 1]) <
+	       CHANNEL_LINE_OF(retired) &&
 	       CHANNEL_LINE_OF(retired) < CHANNEL_LINE_OF(issued), "apart");
 
 /* Where things are in the channel memory; size is the whole. */

@@ -37,6 +37,8 @@ struct shim_chan {
 	struct shim_fd data;        /* socket: nudges, or everything */
 	_Atomic uint32_t sticky;    /* CUresult */
 	_Atomic bool said;          /* the page's text is on stderr */
+	_Atomic uint32_t gate_wait; /* notice.c: the last that was seen, */
+	_Atomic uint64_t gate_since_ns; /* since when; 0: told */
 	_Atomic uint64_t free_slots; /* bit i: reply slot i has no owner */
 	_Atomic uint64_t late_slots; /* nor this one, but its reply is yet to
 				      * come */
@@ -73,6 +75,9 @@ void shim_chan_close(struct shim_chan *chan);
 
 /* chan.c */
 CUresult shim_chan_nudge(struct shim_chan *chan);
+
+/* notice.c. In a wait, between slices. */
+void shim_notice(struct shim_chan *chan);
 
 /* socket.c */
 CUresult shim_socket_send(struct shim_chan *chan, struct shim_frame *frame);

@@ -22,6 +22,9 @@
 #include "shim/start.h"
 #include "shim/visible.h"
 
+/* A load may well wait for as long as a kernel of a training step takes. */
+#define WAIT_WARN_S 10
+
 struct shim_process shim_process = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.control = { .fd = -1 },
@@ -82,6 +85,19 @@ read_mps_environment(void)
 			 "the rest of it is ignored");
 }
 
+static uint64_t
+read_wait_warn(void)
+{
+	const char *text = getenv("MPSSHIM_WAIT_WARN_S");
+	char *end;
+	uint64_t s;
+
+	if (!text || !*text)
+		return WAIT_WARN_S * UINT64_C(1000000000);
+	s = strtoull(text, &end, 10);
+	return (*end || s > 1u << 20 ? WAIT_WARN_S : s) * UINT64_C(1000000000);
+}
+
 static void
 read_environment(void)
 {
@@ -95,6 +111,7 @@ read_environment(void)
 	shim_process.perf = read_perf(getenv("MPSSHIM_PERF"));
 	shim_process.sync_free = text && !strcmp(text, "1");
 	shim_process.spin_ns = spin_budget();
+	shim_process.wait_warn_ns = read_wait_warn();
 }
 
 /*

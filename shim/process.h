@@ -59,6 +59,7 @@ struct shim_process {
 	struct shim_fd control;     /* socket to the broker */
 	_Atomic uint64_t next_id;   /* of control questions */
 	unsigned int perf;          /* SHIM_NO_* */
+	uint64_t wait_warn_ns;      /* a wait at the gate is told; 0: never */
 	unsigned int spin_ns;       /* how long a wait may burn a core */
 	bool sync_free;             /* MPSSHIM_SYNC_FREE=1 */
 

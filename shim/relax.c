@@ -192,6 +192,7 @@ shim_chan_health(struct shim_chan *chan)
 
 	if (r != CUDA_SUCCESS)
 		return r;
+	shim_notice(chan);
 	if (dead) {
 		lose_worker(chan, dead);
 	} else if (!shim_broker_alive()) {

@@ -154,7 +154,9 @@ fill_client(struct brk_status *job, struct brk_client *client,
 	}
 	if (brk_move_is_on(client))
 		out->waiting = (char *)"for the next worker";
-	if (client->state == CLIENT_ENDED)
+	/* Its worker may know for whom. */
+	if (client->state == CLIENT_ENDED &&
+	    strncmp(out->waiting, "ended", 5) != 0)
 		out->waiting = (char *)"ended; its last work has to retire";
 }
 

@@ -49,6 +49,8 @@ static const char usage[] =
 	"            that replay calls; handles, what clients have made\n"
 	"  overlap   for how long kernels of two clients were running at once\n"
 	"  lost      clients whose work in flight a fault has taken\n"
+	"  CLIENT                    its number, by which others are said to wait\n"
+	"                            for it\n"
 	"  PID, DEV, JOB, PROGRAM    who it is; JOB is $MPSSHIM_JOB\n"
 	"  WORKER                    which process replays its calls\n"
 	"  DEVICE MEM, PINNED        taken in whole chunks, 2 MiB the smallest\n"

@@ -145,15 +145,16 @@ kernel_time(const Mps__StatusReply *s, const Mps__ClientStat *c, char out[24])
 static void
 print_clients(const Mps__StatusReply *s)
 {
-	printf("\n%7s %3s %7s %-12s %10s %10s %7s %7s %9s %10s  %s\n", "PID",
-	       "DEV", "WORKER", "JOB", "DEVICE MEM", "PINNED", "MODULES", "STREAMS",
+	printf("\n%6s %7s %3s %7s %-12s %10s %10s %7s %7s %9s %10s  %s\n",
+	       "CLIENT", "PID", "DEV", "WORKER", "JOB", "DEVICE MEM", "PINNED",
+	       "MODULES", "STREAMS",
 	       "LAUNCHES", "KERNELS", "PROGRAM");
 	for (size_t i = 0; i < s->n_clients; i++) {
 		const Mps__ClientStat *c = s->clients[i];
 		char device[16], host[16], driver[16], kernels[24];
 
-		printf("%7d %3d %7d %-12.12s %10s %10s %7u %7u %9" PRIu64
-		       " %10s  %s", c->pid, c->device, c->worker_pid,
+		printf("%6" PRIu64 " %7d %3d %7d %-12.12s %10s %10s %7u %7u "
+		       "%9" PRIu64 " %10s  %s", c->client, c->pid, c->device, c->worker_pid,
 		       *c->job ? c->job : "-", bytes(c->device_bytes, device),
 		       bytes(c->host_bytes, host), c->modules, c->streams,
 		       c->launches, kernel_time(s, c, kernels),

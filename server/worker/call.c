@@ -11,6 +11,7 @@
 #include "server/worker/batch.h"
 #include "server/worker/call.h"
 #include "server/worker/crash.h"
+#include "server/worker/gated.h"
 #include "server/worker/lane.h"
 #include "server/worker/restore.h"
 
@@ -42,14 +43,17 @@ run_job(struct wkr_job *job)
 {
 	struct call_job *j = (struct call_job *)job;
 	struct wkr_client *client = j->call.client;
+	bool at_gate = wkr_handlers[j->call.fn].thread == WKR_ON_GATE;
 	CUresult r;
 
 	wkr_at_call(client, api_names[j->call.fn]);
 	r = wkr_handlers[j->call.fn].run(&j->call, j->call.fn, j->call.args);
+	if (r == WKR_AGAIN && at_gate)
+		wkr_gated_wait(&j->call);
 	if (r == WKR_AGAIN)
 		return WKR_JOB_AGAIN;
-	if (wkr_handlers[j->call.fn].thread == WKR_ON_GATE)
-		atomic_fetch_sub(&client->gated, 1);
+	if (at_gate)
+		wkr_gated_end(client);
 	/* Written down before anybody can count on it. */
 	if (r == CUDA_SUCCESS)
 		wkr_journal_call(&j->call, j->frame, j->frame_size);

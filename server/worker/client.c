@@ -154,6 +154,8 @@ fill_client(struct wkr_client *client, const Mps__WorkerClient *m,
 		*out_why = "the channel memory cannot be mapped";
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	/* What the last worker said of a wait in it. */
+	atomic_store(&client->channel.page->gate, 0);
 	ring_init(&client->ordered, &client->channel.page->ordered,
 		  client->channel.ordered, RING_ORDERED);
 	ring_init(&client->unordered, &client->channel.page->unordered,

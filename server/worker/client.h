@@ -126,6 +126,8 @@ struct wkr_client {
 				   * thread: taken.c */
 	_Atomic(const char *) waiting; /* what for, for status; constants */
 	_Atomic uint32_t gated; /* of its calls, those of the gate's thread */
+	uint32_t gate_wait;	/* gate's thread: which wait it is, or 0 */
+	uint64_t gate;		/* private copy of page->gate */
 
 	/* Guards the rest, and every change of `table`. */
 	pthread_mutex_t lock;

@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include "server/worker/client.h"
+#include "server/worker/gated.h"
 #include "server/worker/module.h"
 #include "server/worker/overlap.h"
 #include "server/worker/slow.h"
-
-/* Why a client waits, in words. */
-#define TEXT_SIZE 160
 
 static uint64_t
 count_descriptors(void)
@@ -73,42 +71,6 @@ count_modules_locked(const struct wkr_client *c)
 	return n;
 }
 
-/* Whose work has been on the device for longest, and so keeps the gate shut;
- * NULL: nobody's but its own. */
-static struct wkr_client *
-find_oldest_locked(const struct wkr_client *but)
-{
-	struct wkr_client *oldest = NULL;
-
-	for (struct wkr_client *c = wkr.clients; c; c = c->next) {
-		uint64_t since = atomic_load(&c->oldest_ns);
-
-		if (c != but && since &&
-		    (!oldest || since < atomic_load(&oldest->oldest_ns)))
-			oldest = c;
-	}
-	return oldest;
-}
-
-/* What a client waits for that is not in the lane's hands. */
-static void
-say_why_gated_locked(const struct wkr_client *c, char *text, size_t size)
-{
-	const struct wkr_client *other = find_oldest_locked(c);
-	uint64_t now = wkr_now_ns(), since;
-
-	if (!other) {
-		snprintf(text, size, "to load code");
-		return;
-	}
-	since = atomic_load(&other->oldest_ns);
-	snprintf(text, size, "to load code, since client %llu (pid %d) has had "
-		 "work on the device for %llu ms",
-		 (unsigned long long)other->id, other->pid,
-		 since && now > since ? (unsigned long long)(now - since) /
-						1000000u : 0);
-}
-
 static uint64_t
 fill_client(Mps__ClientStat *s, struct wkr_client *c, char *text)
 {
@@ -132,10 +94,8 @@ fill_client(Mps__ClientStat *s, struct wkr_client *c, char *text)
 	if (wkr.measuring)
 		s->busy_ns = wkr_overlap_busy_ns(c->id);
 	s->waiting = (char *)atomic_load(&c->waiting);
-	if (atomic_load(&c->gated)) {
-		say_why_gated_locked(c, text, TEXT_SIZE);
+	if (wkr_gated_why_locked(c, text))
 		s->waiting = text;
-	}
 	pthread_mutex_lock(&c->lock);
 	s->chunks = count_chunks_locked(c);
 	s->modules = count_modules_locked(c);
@@ -179,7 +139,7 @@ fill_worker(Mps__WorkerStat *s)
 /* Messages for all clients at once, or NULL; texts: what they refer to. */
 static Mps__ClientStat *
 fill_clients(size_t *out_count, uint64_t *out_handles,
-	     char (**out_texts)[TEXT_SIZE])
+	     char (**out_texts)[WKR_GATED_TEXT])
 {
 	Mps__ClientStat *stats;
 	size_t n = 0;
@@ -206,7 +166,7 @@ wkr_stats_send(uint64_t id)
 	Mps__Control control = MPS__CONTROL__INIT;
 	_cleanup_free_ Mps__ClientStat **list = NULL;
 	_cleanup_free_ Mps__ClientStat *stats = NULL;
-	_cleanup_free_ char(*texts)[TEXT_SIZE] = NULL;
+	_cleanup_free_ char(*texts)[WKR_GATED_TEXT] = NULL;
 	struct wkr_slow_list *slow;
 	Mps__WorkerStat worker;
 	char name[256] = "";

@@ -6,14 +6,14 @@
 API_C := $(addprefix $(T)/,answers graphs guest_cost guest_cuda libraries refusals \
 	register threads)
 API_FACTS := $(addprefix $(T)/,attributes backlog batches copies globals graphs_if graphs_memops graphs_memory graphs_moved ipc ipc_tokens launch_set linker \
-	mapped mapped_parts memops memory_host memory_pool memory_vmm nvml pageable queries tensor textures)
+	mapped mapped_parts memops memory_host memory_pool memory_vmm nvml pageable queries tensor textures waits)
 CUDADEVRT := $(firstword $(wildcard $(CUDA)/lib64/libcudadevrt.a $(CUDA)/lib/libcudadevrt.a))
 API_CODE := $(addprefix $(T)/register-,none.fatbin speed.fatbin size.fatbin) \
 	$(T)/sass $(T)/assert $(T)/vecadd-rdc $(T)/graphs_rt \
 	$(T)/managed_rt $(if $(CUDADEVRT),$(T)/libcudadevrt.a)
 EXTRA_TESTS += $(API_C) $(API_FACTS) $(API_CODE)
 CHECK_PROGRAMS += $(addprefix tests/api/check_,answers.sh backlog.sh cudart.sh graphs.sh guest.sh ipc.sh shared.sh \
-	libraries.sh memory.sh mps_control.sh refusals.sh)
+	libraries.sh memory.sh mps_control.sh refusals.sh waits.sh)
 
 # Unmodified programs: never built with the sanitizers that ours may have.
 $(API_C): $(T)/%: tests/api/%.c

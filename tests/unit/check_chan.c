@@ -21,6 +21,7 @@
 
 #include "api_sigs.h"
 #include "proto/data.h"
+#include "proto/log.h"
 #include "proto/shmem.h"
 #include "proto/wire.pb-c.h"
 #include "shim/ctx.h"
@@ -661,6 +662,54 @@ START_TEST(chan_late_error_is_reported_once_by_a_synchronising_call)
 }
 END_TEST
 
+/* What a wait says on stderr while the page says `gate`; NULL: nothing. */
+static char *
+said_in_a_wait(uint64_t gate, uint64_t warn_ns)
+{
+	static char got[4096];
+	char path[] = "/tmp/check_chanXXXXXX";
+	int fd = mkstemp(path), saved = dup(2);
+	ssize_t n;
+
+	unlink(path);
+	strcpy(worker.channel.page->gate_program, "a\x1b[2J\n%s");
+	atomic_store(&worker.channel.page->gate, gate);
+	shim_process.wait_warn_ns = warn_ns;
+	log_init("mpsshim", LOG_WARN);
+	dup2(fd, 2);
+	/* As a wait does after each slice. */
+	for (int i = 0; i < 50; i++) {
+		ck_assert_int_eq(shim_chan_health(chan), CUDA_SUCCESS);
+		shim_nap(1000);
+	}
+	dup2(saved, 2);
+	close(saved);
+	n = pread(fd, got, sizeof(got) - 1, 0);
+	got[n > 0 ? n : 0] = 0;
+	close(fd);
+	return n > 0 ? got : NULL;
+}
+
+START_TEST(chan_wait_for_anothers_kernel_is_told_once)
+{
+	char *line;
+
+	ck_assert_ptr_null(said_in_a_wait(0, 1));
+	ck_assert_ptr_null(said_in_a_wait(CHANNEL_GATE(1, 77), 0));
+	ck_assert_ptr_null(said_in_a_wait(CHANNEL_GATE(1, 77), UINT64_MAX));
+	line = said_in_a_wait(CHANNEL_GATE(1, 77), 1);
+	ck_assert_ptr_nonnull(line);
+	ck_assert_ptr_nonnull(strstr(line, "pid 77 (a?[2J?%s)"));
+	ck_assert_ptr_eq(strchr(line, '\n'), line + strlen(line) - 1);
+	ck_assert_ptr_null(said_in_a_wait(CHANNEL_GATE(1, 77), 1));
+	/* Whomever it is for by now. */
+	ck_assert_ptr_null(said_in_a_wait(CHANNEL_GATE(1, 78), 1));
+	for (unsigned i = 2; i <= 8; i++)
+		ck_assert_ptr_nonnull(said_in_a_wait(CHANNEL_GATE(i, 77), 1));
+	ck_assert_ptr_null(said_in_a_wait(CHANNEL_GATE(9, 77), 1));
+}
+END_TEST
+
 /* Run `sync` with this process's stdout going to a file. */
 static void
 print_through(bool no_ring)
@@ -881,6 +930,7 @@ SUITE_FIXTURE("chan", setup, teardown,
 	chan_never_writes_to_a_file_of_the_host,
 	chan_malformed_reply_is_an_error_and_no_more,
 	chan_late_error_is_reported_once_by_a_synchronising_call,
+	chan_wait_for_anothers_kernel_is_told_once,
 	chan_kernel_text_is_out_before_the_call_returns,
 	chan_no_post_makes_every_post_a_call,
 	chan_knows_which_events_have_retired,

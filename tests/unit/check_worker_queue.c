@@ -144,7 +144,7 @@ waits_with(uint64_t client, const char *text)
 START_TEST(who_waits_to_load_code_can_see_for_whom)
 {
 	struct user *two = &many[0];
-	uint64_t module, size = sizeof(user_ptx), hash_size = 32, no_options = 0;
+	uint64_t gate, module, size = sizeof(user_ptx), hash_size = 32, no_options = 0;
 	uint32_t kind = MODULE_ALONE, no_cap = 0;
 	const uint64_t *m = &module;
 	const void *options = NULL, *h;
@@ -166,8 +166,13 @@ START_TEST(who_waits_to_load_code_can_see_for_whom)
 	while (!waits_with(10, "to load code, since client 1 (pid "))
 		usleep(1000);
 	ck_assert(!waits_with(1, "to load code"));
+	while (!(gate = atomic_load(&two->c.channel.page->gate)))
+		usleep(1000);
+	ck_assert_uint_ne(gate >> 32, 0);
+	ck_assert_uint_eq(atomic_load(&one.c.channel.page->gate), 0);
 	words[GO] = 1;
 	ck_assert_int_eq(rig_call_end(&two->c, API_mpsModuleLoad, argv), 0);
+	ck_assert_uint_eq(atomic_load(&two->c.channel.page->gate), 0);
 	ck_assert(!waits_with(10, "to load code"));
 }
 END_TEST

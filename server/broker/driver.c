@@ -65,6 +65,22 @@ is_shim(int fd, size_t size)
 	return found;
 }
 
+/* No driver is without it. */
+static bool
+names_init(int fd, size_t size)
+{
+	static const char word[] = "cuInit";
+	bool found;
+	void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (map == MAP_FAILED)
+		return true;
+	/* With its NUL: a name in the table of them. */
+	found = memmem(map, size, word, sizeof(word)) != NULL;
+	munmap(map, size);
+	return found;
+}
+
 /* Of this machine's kind? A descriptor of it, or -1. */
 static int
 open_library(const char *path, struct stat *out_st)
@@ -249,6 +265,11 @@ brk_driver_choose(struct brk_driver *driver, const char *choice,
 	if (fd < 0) {
 		snprintf(why, why_size, "driver library %.100s: no library of "
 			 "this machine (" TAKEN ")", choice);
+		return -ENOEXEC;
+	}
+	if (!names_init(fd, (size_t)st.st_size)) {
+		snprintf(why, why_size, "driver library %.100s: no CUDA "
+			 "driver, it has no cuInit (" TAKEN ")", choice);
 		return -ENOEXEC;
 	}
 	driver->software = strstr(driver->path, "/" SOFT_NAME) != NULL;

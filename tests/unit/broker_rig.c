@@ -39,13 +39,16 @@ rig_init(void)
 	rig.self[n] = 0;
 	setenv("CUDA_MPS_PIPE_DIRECTORY", rig.dir, 1);
 	setenv("MPSSHIM_WORKER", rig.self, 1);
-	/* Any file will do: the worker is a false one. */
+	/* Any program with a driver's word will do: the worker is a false
+	 * one. */
 	setenv("MPSSHIM_DRIVER", rig.self, 1);
 	setenv("FOREIGN", "must not reach the worker", 1);
 	setenv("CUDA_VISIBLE_DEVICES", "", 1);
 	unsetenv("MPSSHIM_LOG");
 	unsetenv("MPSSHIM_FAKE");
 }
+
+__attribute__((used)) static const char driver_word[] = "cuInit";
 
 static void
 remove_dir(const char *path)

@@ -380,6 +380,11 @@ START_TEST(a_broker_that_cannot_start_says_why)
 				"true", NULL, NULL), 125);
 	ck_assert_int_eq(count_lines(out), 1);
 	ck_assert_ptr_nonnull(strstr(out, "/no/such.so"));
+	/* A file of the right kind that is no driver. */
+	ck_assert_int_eq(mpsrun(out, sizeof(out), "--driver=/bin/sh", "true",
+				NULL, NULL), 125);
+	ck_assert_int_eq(count_lines(out), 1);
+	ck_assert_ptr_nonnull(strstr(out, "no CUDA driver"));
 	setenv("MPSSHIM_WORKER", "/no/such/worker", 1);
 	ck_assert_int_eq(mpsrun(out, sizeof(out), "true", NULL, NULL, NULL),
 			 125);

@@ -124,6 +124,16 @@ parse_number(const char *text, uint64_t max, uint64_t *out)
 		-EINVAL : 0;
 }
 
+static const char *
+name_of(int c)
+{
+	const struct option *option = long_options;
+
+	while (option->name && option->val != c)
+		option++;
+	return option->name;
+}
+
 static int
 parse_option(int c, struct options *options)
 {
@@ -144,6 +154,8 @@ parse_option(int c, struct options *options)
 	case OPT_READY:
 		r = parse_number(optarg, 1u << 20, &n);
 		options->ready_fd = (int)n;
+		if (!r && fcntl(options->ready_fd, F_GETFD) < 0)
+			r = -errno;
 		break;
 	case OPT_DEVICE_LIMIT:
 		r = brk_quota_parse(optarg, &options->device_limit);
@@ -166,7 +178,8 @@ parse_option(int c, struct options *options)
 		return -EINVAL;
 	}
 	if (r)
-		fprintf(stderr, "mpsd: not understood: %s\n", optarg);
+		fprintf(stderr, "mpsd: --%s=%s: not understood\n", name_of(c),
+			optarg);
 	return r;
 }
 
@@ -183,7 +196,10 @@ parse(int argc, char **argv, struct options *options)
 			return -EINVAL;
 	if (!options->driver || !*options->driver)
 		options->driver = "auto";
-	return optind < argc ? -EINVAL : 0;
+	if (optind == argc)
+		return 0;
+	fprintf(stderr, "mpsd: it takes no argument: %s\n", argv[optind]);
+	return -EINVAL;
 }
 
 static int
@@ -412,7 +428,12 @@ serve(struct brk_broker *broker, struct options *options)
 			    err_text(r));
 	log_line(LOG_INFO, "listening on %s, driver %s", broker->path,
 		 broker->driver.path);
-	brk_pid_write(broker->pid_file);
+	r = brk_pid_write(broker->pid_file);
+	if (r < 0) {
+		brk_broker_fini(broker);
+		return fail(options->ready_fd, "--pid-file=%s: %s",
+			    options->pid_file, err_text(r));
+	}
 	if (!options->foreground)
 		detach_output();
 	if (options->ready_fd >= 0) {
@@ -435,7 +456,8 @@ main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	if (parse(argc, argv, &options) < 0) {
-		fputs(usage, stderr);
+		/* What is wrong has been said. */
+		fputs("mpsd --help lists the options\n", stderr);
 		return 2;
 	}
 	r = prepare(&broker, &options);

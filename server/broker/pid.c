@@ -51,14 +51,17 @@ write_text(const char *path)
 	return write(fd, text, (size_t)n) == n ? 0 : -errno;
 }
 
-void
+int
 brk_pid_write(const char *path)
 {
 	int r = path ? write_text(path) : 0;
+	struct stat st;
 
 	if (r < 0)
 		log_line(LOG_WARN, "%s: %s", path, r == -EPERM ?
 			 "it is no file of ours" : err_text(r));
+	/* Whoever has laid something there must not have us end. */
+	return r < 0 && lstat(path, &st) < 0 ? r : 0;
 }
 
 void

@@ -8,7 +8,9 @@
 
 /* Neither follows a link, writes to what is no file of ours, or waits. Without
  * a path they do nothing. */
-void brk_pid_write(const char *path);
+/* Fails if nothing is there and nothing can be made; of what is there and is
+ * no file of ours it warns. */
+int brk_pid_write(const char *path);
 /* If it is still ours: another broker may have been given the same name. */
 void brk_pid_remove(const char *path);
 

@@ -400,9 +400,27 @@ set_limit(struct command *c, const char *value)
 	return 0;
 }
 
+/* Known once a worker has told which there are. */
+static bool
+is_no_device(struct command *c, const char *word)
+{
+	const Mps__HelloReply *hello = hello_of(c);
+	char *end;
+	long ordinal = strtol(word, &end, 10);
+
+	if (end != word && !*end && ordinal >= 0 &&
+	    (!hello || !hello->n_devices ||
+	     (ordinal <= INT_MAX && device_of(c, (int)ordinal))))
+		return false;
+	fprintf(stderr, "not taken: there is no device %s\n", word);
+	return true;
+}
+
 static int
 set_default_limit(struct command *c)
 {
+	if (c->count > 2 && is_no_device(c, c->words[1]))
+		return 0;
 	return set_limit(c, c->count > 2 ? c->words[2] : NULL);
 }
 
@@ -415,8 +433,10 @@ get_server_limit(struct command *c)
 static int
 set_server_limit(struct command *c)
 {
-	return need_server(c, c->words[1]) ?
-		set_limit(c, c->count > 3 ? c->words[3] : NULL) : 0;
+	if (!need_server(c, c->words[1]) ||
+	    (c->count > 3 && is_no_device(c, c->words[2])))
+		return 0;
+	return set_limit(c, c->count > 3 ? c->words[3] : NULL);
 }
 
 /* ---- what changes something ---------------------------------------------*/
@@ -432,8 +452,8 @@ start_server(struct command *c)
 		return 0;
 	}
 	if (strtoul(c->words[2], NULL, 10) != geteuid()) {
-		printf("This daemon has servers of user %u alone\n",
-		       (unsigned int)geteuid());
+		fprintf(stderr, "this daemon has servers of user %u alone\n",
+			(unsigned int)geteuid());
 		return 0;
 	}
 	question.body_case = MPS__CONTROL__BODY_START;
@@ -454,7 +474,8 @@ shutdown_server(struct command *c)
 	const Mps__WorkerStat *server = need_server(c, c->words[1]);
 
 	if (server)
-		printf("Server %d ends with its daemon: quit\n", server->pid);
+		fprintf(stderr, "server %d ends with its daemon: quit\n",
+			server->pid);
 	return 0;
 }
 
@@ -532,9 +553,16 @@ static int
 quit(struct command *c)
 {
 	bool timed = c->count > 2 && !strcmp(c->words[1], "-t");
-	unsigned long s = timed ? strtoul(c->words[2], NULL, 10) : 0;
-	int r = ask_to_quit(c, false);
+	char *end = NULL;
+	unsigned long s = timed ? strtoul(c->words[2], &end, 10) : 0;
+	int r;
 
+	if (timed && (end == c->words[2] || *end)) {
+		fprintf(stderr, "not ended: -t takes seconds, not %s\n",
+			c->words[2]);
+		return 0;
+	}
+	r = ask_to_quit(c, false);
 	/* More than that, and what was negative, is three weeks. */
 	if (s > INT_MAX / 1000)
 		s = INT_MAX / 1000;

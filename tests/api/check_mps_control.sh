@@ -95,7 +95,7 @@ row 'start_server without a user' answers \
 	'A user id (UID) is required to start a new server' start_server
 row 'start_server' says 0 '' "$control" start_server -uid "$(id -u)"
 another_user() {
-	"$control" start_server -uid 12345 | grep -q 'alone'
+	minds '' start_server -uid 12345 && grep -q alone "$work/err"
 }
 row 'start_server for another user is refused' another_user
 one_server() {
@@ -260,6 +260,11 @@ row 'a lower one is not taken, and that is said' \
 row 'no limit' answers '' get_default_device_pinned_mem_limit 0
 row 'a limit that is none' minds '' \
 	set_default_device_pinned_mem_limit 0 abc
+row 'a limit of a device that is none' minds '' \
+	set_default_device_pinned_mem_limit 77 64MB
+row 'sets none' answers '' get_default_device_pinned_mem_limit 0
+row 'quit in a time that is none' minds '' quit -t abc
+row 'a server ends with its daemon' minds '' shutdown_server "$(server)"
 row 'a limit' answers '' set_default_device_pinned_mem_limit 0 64MB
 row 'is told' answers 64M get_default_device_pinned_mem_limit 0
 row 'of the server, too' answers 64M get_device_pinned_mem_limit "$(server)" 0

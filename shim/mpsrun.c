@@ -108,19 +108,19 @@ find_places(struct places *places)
 {
 	static const char *const libs[] = {
 		"../lib/libmpsshim.so", "../lib/mpsshim/libmpsshim.so",
-		"../lib64/libmpsshim.so",
+		"../lib64/libmpsshim.so", "libmpsshim.so",
 	};
 	char own[PATH_MAX], path[2 * PATH_MAX], *slash;
 	bool found = false;
 
 	if (shim_own_directory(own, sizeof(own)) < 0)
-		fail("cannot tell where this program is");
+		fail("cannot tell where this program is: /proc is needed");
 	for (size_t i = 0; !found && i < sizeof(libs) / sizeof(*libs); i++) {
 		snprintf(path, sizeof(path), "%s/%s", own, libs[i]);
 		found = realpath(path, places->shim) != NULL;
 	}
 	if (!found)
-		fail("libmpsshim.so is not beside this program (%s/../lib)",
+		fail("libmpsshim.so is neither in %s nor in %s/../lib", own,
 		     own);
 	/* The loader splits LD_PRELOAD at both, without any quoting. */
 	if (strpbrk(places->shim, " :"))
@@ -239,6 +239,10 @@ check_driver(const Mps__HelloReply *reply)
 		same = reply->software == !strcmp(asked, "soft");
 	else
 		same = realpath(asked, real) && !strcmp(real, reply->driver);
+	if (!same && !strchr(asked, '/') && strcmp(asked, "soft") &&
+	    strcmp(asked, "cuda") && access(asked, F_OK) < 0)
+		fail("driver library %.100s: %s (MPSSHIM_DRIVER takes auto, "
+		     "cuda, soft or a path)", asked, strerror(errno));
 	if (!same)
 		fail("the running broker uses driver %s, not %s: end it "
 		     "(mpsctl quit) or use another CUDA_MPS_PIPE_DIRECTORY",

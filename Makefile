@@ -195,6 +195,7 @@ help:
 	@echo 'make                 build into build/'
 	@echo 'make deps            install what a build needs (demo and check do)'
 	@echo 'make install         PREFIX=$(PREFIX) DESTDIR='
+	@echo 'make uninstall       what install has put there, likewise'
 	@echo 'make SAN=asan check  the tests under AddressSanitizer and UBSan;'
 	@echo '                     SAN=tsan: ThreadSanitizer'
 	@echo 'make bench           what it costs, beside native and NVIDIA MPS'

@@ -149,8 +149,9 @@ void
 brk_broker_quit(struct brk_broker *broker, bool force)
 {
 	if (!broker->draining)
-		log_line(LOG_INFO, "shutting down (%u clients%s)",
-			 broker->nclients, force ? ", ended by force" : "");
+		log_line(LOG_INFO, "shutting down (%u client%s%s)",
+			 broker->nclients, broker->nclients == 1 ? "" : "s",
+			 force ? ", ended by force" : "");
 	broker->draining = true;
 	if (broker->listen_fd >= 0 && (force || !broker->nclients))
 		brk_timer_set(&broker->loop, &broker->ending, 0);

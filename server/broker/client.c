@@ -519,10 +519,11 @@ check_peer(struct brk_client *client, int fd)
 
 	if (sock_peer(fd, &client->pid, &client->uid, &gid) < 0)
 		return "who you are cannot be told";
-	/* /proc/sys/kernel/overflowuid: somebody whom our user namespace
-	 * does not know. */
+	/* /proc/sys/kernel/overflowuid: the user nobody, or somebody whom our
+	 * user namespace does not know. */
 	if (client->uid == 65534 && geteuid() != 65534)
-		return "your user is not known in the broker's user namespace";
+		return "this broker serves another user, or yours is not known "
+		       "in the broker's user namespace";
 	if (client->uid != geteuid())
 		return "this broker serves another user";
 	return NULL;

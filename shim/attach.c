@@ -101,7 +101,7 @@ static CUresult
 say_unusable(int real, CUresult code, const char *why)
 {
 	log_line(LOG_ERROR, "device %d cannot be used (error %d): %s; `mpsctl "
-		 "status` and mpsd.log beside the socket say more", real,
+		 "status` and the broker's log say more", real,
 		 (int)code, why);
 	return code;
 }

@@ -150,7 +150,8 @@ lose_worker(struct shim_chan *chan, CUresult code)
 	say_text(chan);
 	shim_chan_fail(chan, code);
 	log_once(LOG_ERROR, "what this program had on the GPU is lost (error "
-		 "%d): %.*s; %.*s/mpsd.log says more; every CUDA call of this "
+		 "%d): %.*s; the broker's log (%.*s/mpsd.log, unless it was "
+		 "started with another) says more; every CUDA call of this "
 		 "process fails from here on; start the program again",
 		 (int)code, (int)strnlen(why, CHANNEL_WHY), why,
 		 slash ? (int)(slash - shim_process.socket) : 1,

@@ -20,6 +20,7 @@
 
 #include "proto/err.h"
 #include "proto/log.h"
+#include "proto/mpsenv.h"
 #include "proto/settings.h"
 #include "proto/sock.h"
 #include "proto/version.h"
@@ -395,7 +396,7 @@ int
 main(int argc, char **argv)
 {
 	struct places places;
-	bool verbose = false;
+	bool verbose = false, good;
 	int command, error;
 	char why[256];
 
@@ -407,6 +408,10 @@ main(int argc, char **argv)
 		fail("the working directory: %s", strerror(-error));
 	if (!settings_good(SETTINGS_SHIM | SETTINGS_BROKER, why, sizeof(why)))
 		fail("%s", why);
+	mpsenv_memory_limit(&good);
+	if (!good)
+		fail("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: it takes "
+		     "DEVICE=SIZE,..., as 0=10G");
 	find_places(&places);
 	if (reach_broker(verbose, &places))
 		set_environment(&places);

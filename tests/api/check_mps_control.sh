@@ -290,7 +290,14 @@ named() {
 }
 row 'what it sets without effect is named' \
 	named CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50
-row 'and what is not understood' named CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=1G
+refused() {
+	env "$@" "$mpsrun" true >"$work/out" 2>"$work/err"
+	rc=$?
+	cat "$work/err"
+	[ "$rc" -eq 125 ] && [ "$(wc -l <"$work/err")" -eq 1 ]
+}
+row 'and what is not understood is refused' \
+	refused CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=1G
 
 # ---- the end -----------------------------------------------------------------
 

@@ -63,7 +63,9 @@ make_library(const char *sub, const char *name, int class, const char *text)
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(write(fd, &head, sizeof(head)), sizeof(head));
-	ck_assert_int_eq(write(fd, text, strlen(text)), (long)strlen(text));
+	/* With its NUL, as in a table of names. */
+	ck_assert_int_eq(write(fd, text, strlen(text) + 1),
+			 (long)strlen(text) + 1);
 	close(fd);
 }
 
@@ -143,6 +145,9 @@ START_TEST(driver_by_path_is_taken_as_it_is)
 
 	make_library("any", "libwhat.so", ELFCLASS64, "");
 	snprintf(path, sizeof(path), "%s/any/../any/libwhat.so", dir);
+	ck_assert_int_lt(choose(path, &driver, why), 0);
+	ck_assert_ptr_nonnull(strstr(why, "cuInit"));
+	make_library("any", "libwhat.so", ELFCLASS64, "cuInit");
 	ck_assert_int_eq(choose(path, &driver, why), 0);
 	ck_assert_ptr_null(strstr(driver.path, ".."));
 	ck_assert_int_lt(choose("/no/such/file", &driver, why), 0);

@@ -253,7 +253,7 @@ wkr_client_gone(struct wkr_client *client, uint64_t control_id)
 struct burial {
 	struct wkr_job job;
 	struct wkr_client *client;
-	bool begun, half;
+	bool half;
 };
 
 /* Streams, modules and functions are in lists of their own. */
@@ -281,24 +281,22 @@ free_objects(struct wkr_client *client, bool events)
 	}
 }
 
-/* Before modules and events, on which they hold references. False: some have
- * to wait for the gate. */
-static bool
-free_graphs(struct wkr_client *client)
+/* Before modules, on which they hold references. Those that drain are left to
+ * whoever is at the gate. */
+static void
+free_graphs(struct wkr_client *client, bool at_gate)
 {
 	uint32_t cursor = 0;
 	uint64_t handle;
 	void *object;
 
 	while ((object = handle_next(client->table, &cursor, &handle))) {
-		if (handle_kind(handle) != HANDLE_EXEC)
+		if (handle_kind(handle) != HANDLE_EXEC ||
+		    (!at_gate && wkr_graph_drains(object)))
 			continue;
-		if (wkr_graph_drains(object) && !wkr_gate_enter())
-			return false;
 		handle_remove(client->table, HANDLE_EXEC, handle);
 		wkr_graph_free(object);
 	}
-	return true;
 }
 
 static void
@@ -334,14 +332,10 @@ bury(struct wkr_job *job)
 	uint64_t id = client->gone_id;
 
 	wkr_at_work(client, "the end");
-	if (!b->begun) {
+	if (!b->half) {
 		wkr_print_release(client);
 		wkr_streams_destroy(client);
-		b->begun = true;
-	}
-	if (!b->half) {
-		if (!free_graphs(client))
-			return WKR_JOB_AGAIN;
+		free_graphs(client, false);
 		wkr_kits_free(client);
 		free_objects(client, true);
 		free_ranges(client, WKR_CHUNK);
@@ -352,6 +346,7 @@ bury(struct wkr_job *job)
 	/* A graph's module may be on its way out in a job of its own. */
 	if (atomic_load(&client->jobs) || !wkr_gate_enter())
 		return WKR_JOB_AGAIN;
+	free_graphs(client, true);
 	free_objects(client, false);
 	wkr_unplaced_drop(client);
 	wkr_modules_drop(client);

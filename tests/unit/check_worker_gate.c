@@ -94,6 +94,16 @@ static const void *h = hash;
 static void *load[] = {&p, &h, &hash_size, &image_size, &kind, &options,
 		       &none, &k, &i, &cap, &e, &cap};
 
+/* Others do, for as long as they would have stood behind a drain. */
+static void
+all_go_on(void)
+{
+	for (int n = 0; n < 20; n++) {
+		goes_on();
+		usleep(10000);
+	}
+}
+
 static void
 begin_load(void)
 {
@@ -110,15 +120,9 @@ START_TEST(load_waits_for_one_kernel_and_not_for_the_next)
 	announce(&longer, longer.stream[0], GO);
 	becomes(&words[RUNNING], 1);
 	begin_load();
-	for (int n = 0; n < 20; n++) {
-		goes_on();
-		usleep(10000);
-	}
+	all_go_on();
 	announce(&longer, longer.stream[1], GO_LATER);
-	for (int n = 0; n < 20; n++) {
-		goes_on();
-		usleep(10000);
-	}
+	all_go_on();
 	ck_assert_uint_eq(words[RUNNING], 1);
 	words[GO] = 1;
 	ck_assert_int_eq(rig_call_end(&loader.c, API_mpsModuleLoad, load), 0);
@@ -135,10 +139,7 @@ START_TEST(load_waits_for_its_own_kernels)
 	announce(&loader, loader.stream[0], GO);
 	becomes(&words[RUNNING], 1);
 	begin_load();
-	for (int n = 0; n < 20; n++) {
-		goes_on();
-		usleep(10000);
-	}
+	all_go_on();
 	words[GO] = 1;
 	ck_assert_int_eq(rig_call_end(&loader.c, API_mpsModuleLoad, load), 0);
 }
@@ -191,6 +192,41 @@ START_TEST(work_behind_a_host_function_is_held_back_and_done)
 }
 END_TEST
 
+/* A graph with a conditional node: its end waits for all kernels. */
+static uint64_t
+make_conditional(struct user *user)
+{
+	uint64_t graph = rig_mint(&user->c, HANDLE_EXEC), condition;
+	uint64_t *given = &condition, edges = 0, flags = 0;
+	uint32_t value = 0, one = 1, type = CU_GRAPH_COND_TYPE_IF;
+	const uint64_t *made = &graph;
+
+	rig_post(&user->c, API_mpsGraphBegin, (void *[]){&made});
+	ck_assert_int_eq(rig_call(&user->c, API_mpsGraphCondition,
+				  (void *[]){&graph, &value, &value, &given}),
+			 0);
+	rig_post(&user->c, API_mpsGraphBranch,
+		 (void *[]){&graph, &condition, &type, &one});
+	ck_assert_int_eq(rig_call(&user->c, API_mpsGraphInstantiate,
+				  (void *[]){&graph, &one, &edges, &flags}),
+			 0);
+	return graph;
+}
+
+START_TEST(end_of_a_graph_with_conditions_stalls_nobody)
+{
+	uint64_t graph = make_conditional(&loader);
+
+	announce(&longer, longer.stream[0], GO);
+	becomes(&words[RUNNING], 1);
+	rig_post(&loader.c, API_mpsGraphEnd, (void *[]){&graph});
+	all_go_on();
+	words[GO] = 1;
+	ck_assert_int_eq(rig_call(&longer.c, API_mpsFence, NULL), 0);
+	goes_on();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -199,6 +235,7 @@ main(void)
 		load_waits_for_its_own_kernels,
 		held_record_is_behind_nothing_once_it_is_made,
 		work_behind_a_host_function_is_held_back_and_done,
+		end_of_a_graph_with_conditions_stalls_nobody,
 	};
 
 	if (!rig_is_possible()) {

@@ -204,7 +204,7 @@ note_span(struct shim_advised *advised, uint64_t start, uint64_t end,
 		return 0;
 	}
 	if (n == PAGES_ADVISED)
-		return PAGES_E_KIND;
+		return PAGES_E_ADVISED;
 	advised->spans[n].start = start;
 	advised->spans[n].end = end;
 	advised->spans[n].bits = bits;
@@ -287,7 +287,7 @@ shim_pages_check(uint64_t start, uint64_t size, struct shim_pages *out_pages)
 	/* A network card, or a ring of the kernel's, would go on with the old
 	 * ones; nobody says with which. */
 	if (status_of("VmPin"))
-		return PAGES_E_KIND;
+		return PAGES_E_PINNED;
 	out_pages->mixed = first != start || end != start + size;
 	return read_flags(out_pages, &out_pages->advised, &out_pages->locked);
 }

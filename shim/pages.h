@@ -35,8 +35,9 @@ struct shim_pages {
 
 enum {
 	PAGES_E_KIND = 1,   /* not private, anonymous, readable, writable
-			     * memory, or a stack; or advised upon in too
-			     * many parts */
+			     * memory, or a stack */
+	PAGES_E_ADVISED,    /* advised upon in too many parts */
+	PAGES_E_PINNED,     /* something has pages of the process pinned */
 	PAGES_E_SHARED,     /* they are mixed, and other threads that may write
 			     * there cannot all be held up */
 };

@@ -158,6 +158,24 @@ refuse(const char *why)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+/* A code of pages.h, in words. */
+static const char *
+why_not(int code)
+{
+	switch (code) {
+	case PAGES_E_ADVISED:
+		return "madvise was told of too many parts of it";
+	case PAGES_E_PINNED:
+		return "pages of this program are pinned for a device or the "
+		       "kernel";
+	case PAGES_E_SHARED:
+		return "it is not whole pages, and this system does not let us "
+		       "hold up other threads that write there";
+	default:
+		return "it is not private anonymous memory";
+	}
+}
+
 /* The pages of this range, exchanged. Caller holds the lock. */
 static CUresult
 exchange_new(const struct shim_range *range, struct exchange **out)
@@ -169,9 +187,8 @@ exchange_new(const struct shim_range *range, struct exchange **out)
 	if (!x)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = shim_pages_check(range->start, range->size, &x->pages);
-	if (r == PAGES_E_KIND)
-		return refuse("it is not private anonymous memory, or madvise "
-			      "was told of too many parts of it");
+	if (r > 0)
+		return refuse(why_not(r));
 	pthread_once(&fork_once, watch_fork);
 	if (r < 0 || fork_watched)
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -187,9 +204,7 @@ exchange_new(const struct shim_range *range, struct exchange **out)
 		r = shim_pages_share(&x->pages);
 	if (r) {
 		exchange_free(steal_ptr(&x));
-		return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY :
-		       refuse("it is not whole pages, and this system does not "
-			      "let us hold up other threads that write there");
+		return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : refuse(why_not(r));
 	}
 	x->users = 1;
 	LIST_INSERT_HEAD(&exchanges, x, link);

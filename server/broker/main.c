@@ -359,6 +359,9 @@ prepare(struct brk_broker *broker, const struct options *options)
 	if (brk_driver_choose(&broker->driver, options->driver, own, why,
 			      sizeof(why)) < 0)
 		return fail(options->ready_fd, "%s", why);
+	if (options->devices && broker->driver.software)
+		return fail(options->ready_fd, "--devices chooses among GPUs; "
+			    "the software device takes SOFTCUDA_DEVICES");
 	if (!settings_good(SETTINGS_BROKER |
 			   (broker->driver.software ? SETTINGS_SOFT : 0u),
 			   why, sizeof(why)))

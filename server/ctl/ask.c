@@ -124,6 +124,34 @@ ctl_ask_status(struct ctl_broker *broker)
 }
 
 int
+ctl_ask_done(struct ctl_broker *broker, Mps__Control *question, int timeout_ms)
+{
+	Mps__Control *answer = ctl_ask(broker, question,
+				       MPS__CONTROL__BODY_DONE, timeout_ms);
+	int status;
+
+	if (!answer)
+		return -EPIPE;
+	status = (int)answer->done->status;
+	if (status && *answer->done->message)
+		fprintf(stderr, "%s\n", answer->done->message);
+	mps__control__free_unpacked(answer, NULL);
+	return status;
+}
+
+int
+ctl_quit(struct ctl_broker *broker, bool force)
+{
+	Mps__Control question = MPS__CONTROL__INIT;
+	Mps__Quit quit = MPS__QUIT__INIT;
+
+	quit.force = force;
+	question.body_case = MPS__CONTROL__BODY_QUIT;
+	question.quit = &quit;
+	return ctl_ask_done(broker, &question, CTL_ANSWER_MS);
+}
+
+int
 ctl_await_end(struct ctl_broker *broker, int timeout_ms)
 {
 	Mps__Control *answer;

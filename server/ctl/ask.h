@@ -7,6 +7,7 @@
 #define CTL_ASK_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "proto/sock.h"
@@ -26,6 +27,12 @@ Mps__Control *ctl_connect(struct ctl_broker *broker, const char *name);
 Mps__Control *ctl_ask(struct ctl_broker *broker, Mps__Control *question,
 		      Mps__Control__BodyCase wanted, int timeout_ms);
 Mps__Control *ctl_ask_status(struct ctl_broker *broker);
+/* What Done answers: its CUresult, after a line on stderr if it is an error
+ * with words; -EPIPE without an answer. */
+int ctl_ask_done(struct ctl_broker *broker, Mps__Control *question,
+		 int timeout_ms);
+/* The same for the broker's end, which is then to be waited for. */
+int ctl_quit(struct ctl_broker *broker, bool force);
 /* Until the broker closes the connection, which is its end. 0, -ETIMEDOUT
  * after timeout_ms (-1: never), or -EPROTO when it says something instead. */
 int ctl_await_end(struct ctl_broker *broker, int timeout_ms);

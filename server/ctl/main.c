@@ -110,24 +110,16 @@ do_status(struct ctl_broker *broker, bool json)
 static void
 do_quit(struct ctl_broker *broker, bool force)
 {
-	Mps__Control question = MPS__CONTROL__INIT, *answer;
-	Mps__Quit quit = MPS__QUIT__INIT;
-	size_t clients;
+	Mps__Control *answer = need_status(broker);
+	size_t clients = answer->status_reply->n_clients;
+	int r;
 
-	answer = need_status(broker);
-	clients = answer->status_reply->n_clients;
 	mps__control__free_unpacked(answer, NULL);
-	quit.force = force;
-	question.id = 3;
-	question.body_case = MPS__CONTROL__BODY_QUIT;
-	question.quit = &quit;
-	answer = ctl_ask(broker, &question, MPS__CONTROL__BODY_DONE,
-			 CTL_ANSWER_MS);
-	if (!answer)
+	r = ctl_quit(broker, force);
+	if (r < 0)
 		fail("%s", broker->why);
-	if (answer->done->status)
-		fail("the broker refuses: %s", answer->done->message);
-	mps__control__free_unpacked(answer, NULL);
+	if (r)
+		fail("the broker refuses");
 	if (clients && !force)
 		fprintf(stderr, "mpsctl: waiting for %zu client%s to end "
 			"(quit --force ends %s; interrupted, the broker "

@@ -382,8 +382,9 @@ get_limit(struct command *c)
 static int
 set_limit(struct command *c, const char *value)
 {
-	Mps__Control question = MPS__CONTROL__INIT, *answer;
+	Mps__Control question = MPS__CONTROL__INIT;
 	Mps__Limit limit = MPS__LIMIT__INIT;
+	int r;
 
 	if (!value || mpsenv_size(value, &limit.device) < 0) {
 		fputs("not taken: the limit is a size such as 10G or 512M\n",
@@ -392,12 +393,8 @@ set_limit(struct command *c, const char *value)
 	}
 	question.body_case = MPS__CONTROL__BODY_LIMIT;
 	question.limit = &limit;
-	answer = ctl_ask(c->broker, &question, MPS__CONTROL__BODY_DONE,
-			 CTL_ANSWER_MS);
-	if (!answer)
-		return -EPIPE;
-	mps__control__free_unpacked(answer, NULL);
-	return 0;
+	r = ctl_ask_done(c->broker, &question, CTL_ANSWER_MS);
+	return r < 0 ? r : 0;
 }
 
 /* Known once a worker has told which there are. */
@@ -444,8 +441,9 @@ set_server_limit(struct command *c)
 static int
 start_server(struct command *c)
 {
-	Mps__Control question = MPS__CONTROL__INIT, *answer;
+	Mps__Control question = MPS__CONTROL__INIT;
 	Mps__Start start = MPS__START__INIT;
+	int r;
 
 	if (c->count < 3 || strcmp(c->words[1], "-uid")) {
 		puts("A user id (UID) is required to start a new server");
@@ -458,14 +456,8 @@ start_server(struct command *c)
 	}
 	question.body_case = MPS__CONTROL__BODY_START;
 	question.start = &start;
-	answer = ctl_ask(c->broker, &question, MPS__CONTROL__BODY_DONE,
-			 START_MS);
-	if (!answer)
-		return -EPIPE;
-	if (answer->done->status)
-		puts(answer->done->message);
-	mps__control__free_unpacked(answer, NULL);
-	return 0;
+	r = ctl_ask_done(c->broker, &question, START_MS);
+	return r < 0 ? r : 0;
 }
 
 static int
@@ -507,9 +499,10 @@ await_gone(struct command *c, int pid)
 static int
 terminate_client(struct command *c)
 {
-	Mps__Control question = MPS__CONTROL__INIT, *answer;
+	Mps__Control question = MPS__CONTROL__INIT;
 	Mps__Terminate terminate = MPS__TERMINATE__INIT;
 	const Mps__WorkerStat *server = need_server(c, c->words[1]);
+	int r;
 
 	if (!c->status)
 		return -EPIPE;
@@ -521,31 +514,12 @@ terminate_client(struct command *c)
 	terminate.pid = c->count > 2 ? atoi(c->words[2]) : 0;
 	question.body_case = MPS__CONTROL__BODY_TERMINATE;
 	question.terminate = &terminate;
-	answer = ctl_ask(c->broker, &question, MPS__CONTROL__BODY_DONE,
-			 CTL_ANSWER_MS);
-	if (!answer)
-		return -EPIPE;
-	if (!answer->done->status)
+	r = ctl_ask_done(c->broker, &question, CTL_ANSWER_MS);
+	if (r < 0)
+		return r;
+	if (!r)
 		await_gone(c, terminate.pid);
-	printf("%u\n", answer->done->status);
-	mps__control__free_unpacked(answer, NULL);
-	return 0;
-}
-
-static int
-ask_to_quit(struct command *c, bool force)
-{
-	Mps__Control question = MPS__CONTROL__INIT, *answer;
-	Mps__Quit quit = MPS__QUIT__INIT;
-
-	quit.force = force;
-	question.body_case = MPS__CONTROL__BODY_QUIT;
-	question.quit = &quit;
-	answer = ctl_ask(c->broker, &question, MPS__CONTROL__BODY_DONE,
-			 CTL_ANSWER_MS);
-	if (!answer)
-		return -EPIPE;
-	mps__control__free_unpacked(answer, NULL);
+	printf("%d\n", r);
 	return 0;
 }
 
@@ -562,14 +536,14 @@ quit(struct command *c)
 			c->words[2]);
 		return 0;
 	}
-	r = ask_to_quit(c, false);
+	r = ctl_quit(c->broker, false);
 	/* More than that, and what was negative, is three weeks. */
 	if (s > INT_MAX / 1000)
 		s = INT_MAX / 1000;
 	if (!r)
 		r = ctl_await_end(c->broker, timed ? 1000 * (int)s : -1);
 	if (r == -ETIMEDOUT) {
-		r = ask_to_quit(c, true);
+		r = ctl_quit(c->broker, true);
 		if (!r)
 			r = ctl_await_end(c->broker, -1);
 	}

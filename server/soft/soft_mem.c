@@ -10,8 +10,8 @@
 #include "server/soft/soft_ledger.h"
 #include "server/soft/soft_work.h"
 
-/* Natively blocks are 2 MiB aligned from 1 MiB up, 512 bytes below. */
-#define BIG_SIZE ((size_t)1 << 20)
+/* Natively blocks are 2 MiB aligned above 1 MiB, 512 bytes up to that. */
+#define SMALL_SIZE ((size_t)1 << 20)
 #define PAGE_SIZE_BYTES ((size_t)4096)
 #define PITCH_ALIGN ((size_t)512)
 
@@ -108,7 +108,7 @@ CUresult
 soft_mem_new(struct soft_ctx *ctx, enum soft_range_kind kind, size_t size,
 	     struct soft_range **out_range)
 {
-	size_t align = size >= BIG_SIZE ? SOFT_GRANULARITY : PAGE_SIZE_BYTES;
+	size_t align = size > SMALL_SIZE ? SOFT_GRANULARITY : PAGE_SIZE_BYTES;
 	struct soft_range *range;
 	size_t whole;
 

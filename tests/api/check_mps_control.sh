@@ -239,8 +239,11 @@ row 'terminate_client of a server that is none' \
 	answers 'Server 1 not found
 Server 1 not found!
 1' terminate_client 1 2
-row 'terminate_client of a client that is none' \
-	answers 1 terminate_client "$(server)" 1
+no_client() {
+	minds 1 terminate_client "$(server)" 1 &&
+		grep -qx 'no such client' "$work/err"
+}
+row 'terminate_client of a client that is none' no_client
 
 # ---- settings ----------------------------------------------------------------
 

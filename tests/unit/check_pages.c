@@ -553,7 +553,7 @@ START_TEST(pages_that_are_advised_upon_in_many_parts_are_refused)
 	ck_assert_int_eq(check(p, SIZE), 0);
 	ck_assert_int_eq(madvise(p + 32 * PAGES_SIZE, PAGES_SIZE,
 				 MADV_DONTDUMP), 0);
-	ck_assert_int_eq(check(p, SIZE), PAGES_E_KIND);
+	ck_assert_int_eq(check(p, SIZE), PAGES_E_ADVISED);
 }
 END_TEST
 

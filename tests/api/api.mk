@@ -27,7 +27,8 @@ $(T)/graphs $(T)/guest_cuda $(T)/refusals $(T)/threads: API_LIB := -L$(LIB)/mpss
 
 # Linked by name, as programs of others are.
 $(T)/ipc $(T)/ipc_tokens: tests/api/peer.h
-$(API_FACTS): $(T)/%: tests/api/%.c tests/api/facts.h $(LINKS) $(NVML)
+$(API_FACTS): $(T)/%: tests/api/%.c tests/api/facts.h tests/api/words.h \
+		$(LINKS) $(NVML)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g $(WARN) \

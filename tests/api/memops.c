@@ -7,38 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/api/facts.h"
-
-enum { WORDS = 16 };
-
-static CUdeviceptr memory;
-static volatile uint32_t *pinned;
-static CUdeviceptr pinned_address;
-static CUstream a, b;
-
-static CUdeviceptr
-word(unsigned index)
-{
-	return memory + 4 * index;
-}
-
-static uint64_t
-peek(CUdeviceptr address, unsigned size)
-{
-	uint64_t value = 0;
-
-	OK(cuMemcpyDtoHAsync(&value, address, size, b));
-	OK(cuStreamSynchronize(b));
-	return value;
-}
-
-static void
-clear(void)
-{
-	OK(cuMemsetD32(memory, 0, WORDS));
-	memset((void *)pinned, 0, 4 * WORDS);
-	OK(cuCtxSynchronize());
-}
+#include "tests/api/words.h"
 
 static void
 writes(void)
@@ -186,21 +155,8 @@ refused(void)
 int
 main(int argc, char **argv)
 {
-	CUcontext context;
-	CUdevice device;
-	void *p;
-
 	(void)argv;
-	OK(cuInit(0));
-	OK(cuDeviceGet(&device, 0));
-	OK(cuDevicePrimaryCtxRetain(&context, device));
-	OK(cuCtxSetCurrent(context));
-	OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
-	OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
-	OK(cuMemAlloc(&memory, 4 * WORDS));
-	OK(cuMemHostAlloc(&p, 4 * WORDS, CU_MEMHOSTALLOC_DEVICEMAP));
-	OK(cuMemHostGetDevicePointer(&pinned_address, p, 0));
-	pinned = p;
+	words_begin();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	clear();
 	if (argc > 1) {

@@ -8,17 +8,14 @@
  * FILE becomes an array of pairs of nanoseconds (CLOCK_MONOTONIC), when each
  * began and ended, without an end for the last; the first pair is their number.
  */
-#include <cuda.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "tests/gpu/stall/stall.h"
 
 /* Pairs; the file is sparse. */
 #define CAPACITY (UINT64_C(1) << 22)
@@ -36,25 +33,6 @@ static const char ptx[] =
 	" add.u64 end,end,now;\n"
 	"AGAIN: mov.u64 now,%globaltimer; setp.lt.u64 p,now,end;\n"
 	" @p bra AGAIN; ret; }\n";
-
-#define OK(call) ok(#call, call)
-static void
-ok(const char *call, CUresult r)
-{
-	if (r == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "beside: %s gives %d\n", call, (int)r);
-	exit(1);
-}
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static struct span *
 make_spans(const char *path)

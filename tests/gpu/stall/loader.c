@@ -4,12 +4,10 @@
  * images, runs each one's kernel to its end, and takes a pause after each. What
  * is printed is how long that took on average without the pauses, and at most.
  */
-#include <cuda.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/gpu/stall/stall.h"
 
 /* No two alike, neither here nor in another run. */
 static const char ptx[] =
@@ -18,25 +16,6 @@ static const char ptx[] =
 	"{ .reg .u64 a; .reg .u32 n; ld.param.u64 a,[at];\n"
 	" ld.param.u32 n,[value]; st.global.u32 [a],n; ret; }\n"
 	"// %d %d %lld\n";
-
-#define OK(call) ok(#call, call)
-static void
-ok(const char *call, CUresult r)
-{
-	if (r == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "loader: %s gives %d\n", call, (int)r);
-	exit(1);
-}
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void
 load_and_run(int n, CUstream stream, CUdeviceptr at)

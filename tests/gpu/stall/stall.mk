@@ -8,11 +8,12 @@ STALL := $(T)/beside $(T)/loader $(T)/rest $(T)/timed.so
 EXTRA_TESTS += $(STALL)
 CHECK_PROGRAMS += tests/gpu/check_stall.sh tests/gpu/check_no_devices.sh
 
-$(T)/beside $(T)/loader $(T)/rest: $(T)/%: tests/gpu/stall/%.c $(LINKS)
+$(T)/beside $(T)/loader $(T)/rest: $(T)/%: tests/gpu/stall/%.c \
+		tests/gpu/stall/stall.h $(LINKS)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g $(WARN) \
-		$(if $(WERROR),-Werror) -Wno-deprecated-declarations \
+		$(if $(WERROR),-Werror) -Wno-deprecated-declarations -I. \
 		-isystem $(CUDA)/include -o $@ $< -L$(LIB)/mpsshim -lcuda
 
 # Never built with a sanitizer: it is preloaded. Under the name of the driver

@@ -228,7 +228,9 @@ static CUresult
 connect_locked(void)
 {
 	const char *advice = "start the program with mpsrun, or start mpsd";
-	char dir[PATH_MAX], why[256] = "no broker answers";
+	/* The first call may come from a thread with a stack of 16 KiB. */
+	static char dir[PATH_MAX];
+	char why[256] = "no broker answers";
 	Mps__HelloReply *hello;
 	CUresult code;
 
@@ -330,14 +332,16 @@ int
 shim_driver_version(void)
 {
 	static _Atomic int known;
-	char dir[PATH_MAX], path[108];
+	_cleanup_free_ char *dir = NULL;
 	int version = atomic_load(&known), fd;
+	char path[108];
 
 	if (get_live() != SHIM_DOWN)
 		return shim_process.driver_version;
 	if (version)
 		return version;
-	if (sock_paths(dir, sizeof(dir), path, sizeof(path)) < 0)
+	dir = malloc(PATH_MAX);
+	if (!dir || sock_paths(dir, PATH_MAX, path, sizeof(path)) < 0)
 		return CUDA_VERSION;
 	fd = sock_connect(path);
 	if (fd < 0)

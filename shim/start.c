@@ -64,12 +64,21 @@ shim_no_broker(void)
 
 /* ---- where things are ---------------------------------------------------*/
 
+/* On the heap: the first call may come from a thread with a stack of 16 KiB. */
+struct room {
+	char dir[PATH_MAX], path[108];          /* of the socket */
+	char own[PATH_MAX], program[PATH_MAX];  /* mpsd */
+	char lock[PATH_MAX + 16];
+	char dir_arg[PATH_MAX + 16], driver_arg[PATH_MAX + 16], idle_arg[64];
+};
+
 static int
 directory_of(const char *file, char *out, size_t size)
 {
-	char real[PATH_MAX], *slash;
+	_cleanup_free_ char *real = realpath(file, NULL);
+	char *slash;
 
-	if (!realpath(file, real))
+	if (!real)
 		return -errno;
 	slash = strrchr(real, '/');
 	if (!slash)
@@ -96,24 +105,25 @@ shim_own_directory(char *out, size_t size)
 
 /* Build tree and installation: bin/ beside lib/, or we are in bin/. */
 static int
-find_mpsd(char *out, size_t size)
+find_mpsd(struct room *room)
 {
 	static const char *const places[] = {
 		"mpsd", "../bin/mpsd", "../../bin/mpsd",
 	};
 	const char *set = getenv("MPSSHIM_MPSD");
-	char own[PATH_MAX];
+	char *out = room->program;
+	const int size = sizeof(room->program);
 	int r;
 
 	if (set && *set)
-		return snprintf(out, size, "%s", set) < (int)size &&
+		return snprintf(out, (size_t)size, "%s", set) < size &&
 		       !access(out, X_OK) ? 0 : -ENOENT;
-	r = shim_own_directory(own, sizeof(own));
+	r = shim_own_directory(room->own, sizeof(room->own));
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
-		if (snprintf(out, size, "%s/%s", own, places[i]) < (int)size &&
-		    !access(out, X_OK))
+		if (snprintf(out, (size_t)size, "%s/%s", room->own,
+			     places[i]) < size && !access(out, X_OK))
 			return 0;
 	return -ENOENT;
 }
@@ -302,34 +312,33 @@ static bool
 driver_argument(char *out, size_t size)
 {
 	const char *set = getenv("MPSSHIM_DRIVER");
-	char real[PATH_MAX];
+	_cleanup_free_ char *real = set && *set != '/' && strchr(set, '/') ?
+		realpath(set, NULL) : NULL;
 
-	return set && *set != '/' && strchr(set, '/') && realpath(set, real) &&
-	       snprintf(out, size, "--driver=%s", real) < (int)size;
+	return real && snprintf(out, size, "--driver=%s", real) < (int)size;
 }
 
 static int
-launch_mpsd(const char *dir, char *why, size_t why_size)
+launch_mpsd(struct room *room, char *why, size_t why_size)
 {
 	_cleanup_close_ int null_fd = -1, ready = -1, ready_end = -1;
-	char program[PATH_MAX], dir_arg[PATH_MAX + 16], idle_arg[64];
-	char driver_arg[PATH_MAX + 16];
 	const char *idle = getenv("MPSSHIM_IDLE_S");
-	char *argv[] = { (char *)"mpsd", (char *)"--ready-fd=3", dir_arg,
-			 idle_arg, NULL, NULL };
+	char *argv[] = { (char *)"mpsd", (char *)"--ready-fd=3", room->dir_arg,
+			 room->idle_arg, NULL, NULL };
 	_cleanup_free_ char **envp = environment();
-	struct launch launch = { .program = program, .argv = argv };
+	struct launch launch = { .program = room->program, .argv = argv };
 	int fds[2], r;
 
-	if (find_mpsd(program, sizeof(program)) < 0) {
+	if (find_mpsd(room) < 0) {
 		say("mpsd is not found beside this library (MPSSHIM_MPSD)");
 		return -ENOENT;
 	}
-	snprintf(dir_arg, sizeof(dir_arg), "--socket-dir=%s", dir);
-	snprintf(idle_arg, sizeof(idle_arg), "--idle=%.32s",
+	snprintf(room->dir_arg, sizeof(room->dir_arg), "--socket-dir=%s",
+		 room->dir);
+	snprintf(room->idle_arg, sizeof(room->idle_arg), "--idle=%.32s",
 		 idle && *idle ? idle : DEFAULT_IDLE_S);
-	if (driver_argument(driver_arg, sizeof(driver_arg)))
-		argv[4] = driver_arg;
+	if (driver_argument(room->driver_arg, sizeof(room->driver_arg)))
+		argv[4] = room->driver_arg;
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	r = null_fd < 0 || pipe2(fds, O_CLOEXEC) < 0 ? -errno : 0;
 	if (!r) {
@@ -347,7 +356,7 @@ launch_mpsd(const char *dir, char *why, size_t why_size)
 	if (!r)
 		r = run(&launch);
 	if (r < 0) {
-		say("cannot start %.160s: %s", program, strerror(-r));
+		say("cannot start %.160s: %s", room->program, strerror(-r));
 		return r;
 	}
 	close(steal_fd(&ready_end));
@@ -378,13 +387,13 @@ nap_5ms(void)
 /* One starter at a time in a directory. The lock of a starter that dies
  * falls with it. */
 static int
-lock_start(const char *dir, char *why, size_t why_size)
+lock_start(struct room *room, char *why, size_t why_size)
 {
 	int64_t last = now_ms() + LOCK_MS;
 	_cleanup_close_ int fd = -1;
-	char path[PATH_MAX + 16];
+	const char *path = room->lock;
 
-	snprintf(path, sizeof(path), "%s/start.lock", dir);
+	snprintf(room->lock, sizeof(room->lock), "%s/start.lock", room->dir);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) {
 		say("%.200s: %s", path, strerror(errno));
@@ -401,23 +410,23 @@ lock_start(const char *dir, char *why, size_t why_size)
 }
 
 static int
-start_in(const char *dir, const char *path, char *why, size_t why_size)
+start_in(struct room *room, char *why, size_t why_size)
 {
 	_cleanup_close_ int lock = -1;
 	int r;
 
-	r = sock_directory(dir);
+	r = sock_directory(room->dir);
 	if (r < 0) {
-		say("socket directory %.200s: %s", dir,
+		say("socket directory %.200s: %s", room->dir,
 		    r == -EPERM ? "it is not yours, or others may write in it" : strerror(-r));
 		return r;
 	}
-	lock = lock_start(dir, why, why_size);
+	lock = lock_start(room, why, why_size);
 	if (lock < 0)
 		return lock;
-	r = listens(path) ? 0 : launch_mpsd(dir, why, why_size);
+	r = listens(room->path) ? 0 : launch_mpsd(room, why, why_size);
 	/* One that somebody started by hand in this moment will do. */
-	if (r < 0 && listens(path))
+	if (r < 0 && listens(room->path))
 		r = 0;
 	/* A copy of the descriptor in a forked process must not keep it. */
 	flock(lock, LOCK_UN);
@@ -427,10 +436,15 @@ start_in(const char *dir, const char *path, char *why, size_t why_size)
 int
 shim_broker_connect(char *why, size_t why_size)
 {
-	char dir[PATH_MAX], path[PATH_MAX];
+	_cleanup_free_ struct room *room = malloc(sizeof(*room));
 	int r;
 
-	r = sock_paths(dir, sizeof(dir), path, sizeof(path));
+	if (!room) {
+		say("out of memory");
+		return -ENOMEM;
+	}
+	r = sock_paths(room->dir, sizeof(room->dir), room->path,
+		       sizeof(room->path));
 	if (r == -EINVAL) {
 		say("CUDA_MPS_PIPE_DIRECTORY is the relative path %.80s, which "
 		    "is another directory wherever a program goes: set an "
@@ -439,22 +453,22 @@ shim_broker_connect(char *why, size_t why_size)
 	}
 	if (r < 0) {
 		say("the socket's path is longer than the system's 107 bytes: "
-		    "%.200s", dir);
+		    "%.200s", room->dir);
 		return r;
 	}
-	r = sock_connect(path);
+	r = sock_connect(room->path);
 	if (r >= 0)
 		return r;
 	if ((r != -ENOENT && r != -ECONNREFUSED) ||
 	    shim_no_broker() != SHIM_NO_BROKER_START) {
-		say("no broker at %.200s: %s", path, strerror(-r));
+		say("no broker at %.200s: %s", room->path, strerror(-r));
 		return r;
 	}
-	r = start_in(dir, path, why, why_size);
+	r = start_in(room, why, why_size);
 	if (r < 0)
 		return r;
-	r = sock_connect(path);
+	r = sock_connect(room->path);
 	if (r < 0)
-		say("no broker at %.200s: %s", path, strerror(-r));
+		say("no broker at %.200s: %s", room->path, strerror(-r));
 	return r;
 }

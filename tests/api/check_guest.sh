@@ -172,6 +172,12 @@ fi
 
 row 'a CUDA program' "$mpsrun" "$guest" run
 row 'LD_PRELOAD alone is enough' env LD_PRELOAD="$shim" "$guest" run
+small_stack() {
+	"$build/bin/mpsctl" quit --force >/dev/null 2>&1
+	LD_PRELOAD=$shim "$guest" small-stack &&
+		LD_PRELOAD=$shim "$guest" small-stack
+}
+row 'the first call from a thread with the least stack' small_stack
 row 'through sh' "$mpsrun" sh -c "'$guest' run && '$guest' run"
 row 'through env' "$mpsrun" env NAME=1 "$guest" run
 row 'through Python' "$mpsrun" python3 -c "

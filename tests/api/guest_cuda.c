@@ -12,6 +12,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -84,6 +86,30 @@ mode_run(void)
 
 	if (r == RIGHT)
 		printf("memory right\n");
+	return r;
+}
+
+static void *
+run_in_thread(void *out)
+{
+	*(int *)out = use_cuda();
+	return NULL;
+}
+
+/* The first call of all comes from a thread with the least stack there is. */
+static int
+mode_small_stack(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int r = WRONG;
+
+	pthread_attr_init(&attr);
+	if (pthread_attr_setstacksize(&attr, (size_t)PTHREAD_STACK_MIN) ||
+	    pthread_create(&thread, &attr, run_in_thread, &r) ||
+	    pthread_join(thread, NULL))
+		return WRONG;
+	pthread_attr_destroy(&attr);
 	return r;
 }
 
@@ -326,6 +352,7 @@ static const struct {
 	{"fork-before", mode_fork_before},
 	{"no-child", mode_no_child},
 	{"run", mode_run},
+	{"small-stack", mode_small_stack},
 	{"stay", mode_stay},
 	{"twice", mode_twice},
 };

@@ -126,8 +126,11 @@ take_surplus_locked(void)
 	uint64_t kept = 0;
 
 	while ((code = *link)) {
-		kept += code->refs ? 0 : code->size;
-		if (code->refs || (kept <= KEPT_MAX && !code->orphan)) {
+		bool stays = code->refs || (!code->orphan &&
+					    kept + code->size <= KEPT_MAX);
+
+		if (stays) {
+			kept += code->refs ? 0 : code->size;
 			link = &code->next;
 			continue;
 		}
@@ -147,6 +150,31 @@ free_list(struct wkr_code *code)
 		code_free(code);
 		code = next;
 	}
+}
+
+/* Would this one, kept for nobody, be too much, or itself of no use? */
+static bool
+would_unload_locked(const struct wkr_code *code)
+{
+	uint64_t kept = code->size;
+
+	if (!code->shared || code->orphan)
+		return true;
+	for (const struct wkr_code *c = shared; c; c = c->next)
+		kept += c->refs ? 0 : c->size;
+	return kept > KEPT_MAX;
+}
+
+bool
+wkr_code_let_go(struct wkr_code *code)
+{
+	bool gone;
+
+	pthread_mutex_lock(&lock);
+	gone = code->refs > 1 || !would_unload_locked(code);
+	code->refs -= gone;
+	pthread_mutex_unlock(&lock);
+	return gone;
 }
 
 void

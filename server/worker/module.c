@@ -32,6 +32,17 @@ unload(struct wkr_module *m)
 		wkr_image_unref(m->image);
 }
 
+/* What of it unloads nothing. Is that all? */
+static bool
+let_go(struct wkr_module *m)
+{
+	if (m->code && wkr_code_let_go(m->code))
+		m->code = NULL;
+	if (m->own && wkr_code_let_go(m->own))
+		m->own = NULL;
+	return !m->code && !m->own;
+}
+
 void
 wkr_module_free(struct wkr_module *m)
 {
@@ -60,8 +71,9 @@ unload_job(struct wkr_job *job)
 	struct wkr_client *client = j->module->client;
 
 	wkr_at_work(client, "an unload");
-	/* cuLibraryUnload stalls neighbours, cuModuleUnload waits. */
-	if (!wkr_gate_enter())
+	/* cuLibraryUnload stalls neighbours, cuModuleUnload waits. Of code that
+	 * stays nobody has to notice. */
+	if (!let_go(j->module) && !wkr_gate_enter())
 		return WKR_JOB_AGAIN;
 	unload(j->module);
 	wkr_module_free(j->module);

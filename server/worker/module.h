@@ -149,6 +149,8 @@ struct wkr_code *wkr_code_create(const struct wkr_image *image,
 				 CUlibrary library, bool shared);
 /* May unload, which waits for and stalls neighbours (measured). */
 void wkr_code_unref(struct wkr_code *code);
+/* The same if that unloads nothing; false: it would, and nothing is done. */
+bool wkr_code_let_go(struct wkr_code *code);
 /* An image is gone: loads of it stay only as long as they are held. */
 void wkr_code_orphan(const void *hash);
 

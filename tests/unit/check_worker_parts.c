@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proto/shmem.h"
+#include "server/worker/jit.h"
 #include "server/worker/module.h"
 #include "server/worker/overlap.h"
 #include "server/worker/range.h"
@@ -454,6 +455,72 @@ START_TEST(threads_that_die_together_are_both_named_and_nobody_else)
 }
 END_TEST
 
+/* ---- loads that clients share */
+
+static unsigned int unloads;
+
+static CUresult
+count_unload(CUmodule module)
+{
+	(void)module;
+	unloads++;
+	return CUDA_SUCCESS;
+}
+
+static struct wkr_code *
+make_code(struct wkr_image *image, uint8_t name, uint64_t mib, bool is_shared)
+{
+	static const struct wkr_jit plain;
+
+	*image = (struct wkr_image){ .size = mib << 20 };
+	memset(image->hash, name, sizeof(image->hash));
+	return wkr_code_create(image, &plain, (CUmodule)&thing, NULL,
+			       is_shared);
+}
+
+/* Who lets go of code that stays, or that others have, need not wait for a
+ * moment in which nothing runs. */
+START_TEST(code_that_stays_is_let_go_at_any_time)
+{
+	static const struct wkr_jit plain;
+	struct wkr_image small, large, own, gone;
+	struct wkr_code *code = make_code(&small, 1, 1, true);
+
+	wkr.drv.cuModuleUnload = count_unload;
+	unloads = 0;
+	ck_assert_ptr_eq(wkr_code_ref(&small, &plain), code);
+	ck_assert(wkr_code_let_go(code));
+	ck_assert(wkr_code_let_go(code));
+	ck_assert_ptr_eq(wkr_code_ref(&small, &plain), code);
+	ck_assert(wkr_code_let_go(code));
+	ck_assert_uint_eq(unloads, 0);
+	/* With it, more than is kept for nobody: the oldest goes. */
+	code = make_code(&large, 2, 256, true);
+	ck_assert(!wkr_code_let_go(code));
+	ck_assert_ptr_eq(wkr_code_ref(&large, &plain), code);
+	ck_assert(wkr_code_let_go(code));
+	ck_assert_uint_eq(unloads, 0);
+	wkr_code_unref(code);
+	ck_assert_uint_eq(unloads, 1);
+	ck_assert_ptr_null(wkr_code_ref(&small, &plain));
+	code = make_code(&own, 3, 1, false);
+	ck_assert(!wkr_code_let_go(code));
+	wkr_code_unref(code);
+	ck_assert_uint_eq(unloads, 2);
+	/* The broker has taken its image back. */
+	code = make_code(&gone, 4, 1, true);
+	wkr_code_orphan(gone.hash);
+	ck_assert(!wkr_code_let_go(code));
+	wkr_code_unref(code);
+	ck_assert_uint_eq(unloads, 3);
+	/* And what is left. */
+	code = wkr_code_ref(&large, &plain);
+	wkr_code_orphan(large.hash);
+	wkr_code_unref(code);
+	ck_assert_uint_eq(unloads, 4);
+}
+END_TEST
+
 SUITE("worker_parts", replay_translates_and_mints_handles,
       ranges_cover_only_what_was_added, ranges_next_to_each_other_are_one,
       ranges_do_not_wrap_around, ranges_refuse_overlaps, ranges_are_taken_once,
@@ -462,4 +529,5 @@ SUITE("worker_parts", replay_translates_and_mints_handles,
       fatbin_is_checked_entry_by_entry, archive_is_checked_member_by_member,
       overlap_is_time_of_two_clients_or_more,
       overlap_of_a_client_with_itself_is_none,
-	threads_that_die_together_are_both_named_and_nobody_else)
+      threads_that_die_together_are_both_named_and_nobody_else,
+      code_that_stays_is_let_go_at_any_time)
